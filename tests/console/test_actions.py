@@ -217,6 +217,74 @@ def test_a_link_keeps_search_and_filter(page: Any, site: Site, queue: Callable[.
     expect(page.get_by_role("link", name="kept")).to_be_visible()
 
 
+def test_the_order_of_arrival(page: Any, site: Site, queue: Callable[..., str]) -> None:
+    name = queue()
+    site.served.send(name, {"label": "first", "priority": 1}, {"label": "urgent", "priority": 7})
+    go(page, site, f"queue/{name}")
+    rows = page.get_by_role("row").filter(has=page.get_by_role("checkbox"))
+    expect(rows).to_contain_text(["urgent", "first"])
+    page.get_by_label("Order").select_option("arrival")
+    expect(rows).to_contain_text(["first", "urgent"])
+    page.reload()
+    expect(rows).to_contain_text(["first", "urgent"])
+    page.get_by_label("Row or time").fill("2")
+    page.get_by_role("button", name="Jump").click()
+    expect(page.get_by_role("row", name="urgent")).to_have_class("row active")
+
+
+def test_the_name_of_a_remote_queue_is_put_together(page: Any, site: Site, queue: Callable[..., str]) -> None:
+    known = queue()
+    go(page, site, "send")
+    field = page.get_by_label("To queue")
+    expect(page.locator(f"datalist option[value={known}]")).to_have_count(1)
+    page.get_by_text("A queue of another computer").click()
+    page.get_by_label("Computer name or IP address").fill("server-b")
+    page.get_by_label("Its queue").fill("orders")
+    expect(field).to_have_value(r"DIRECT=OS:server-b\private$\orders")
+    page.get_by_label("Computer name or IP address").fill("192.0.2.7")
+    page.get_by_label("Its queue").fill(r"public")
+    expect(field).to_have_value(r"DIRECT=TCP:192.0.2.7\private$\public")
+    page.get_by_label("Label").fill("far away")
+    page.get_by_role("main").get_by_role("button", name="Send").click()
+    expect(page.get_by_text("Sent to DIRECT=TCP:192.0.2.7")).to_be_visible()
+    assert site.served.labels(r"DIRECT=TCP:192.0.2.7\private$\public") == ["far away"]
+
+
+def test_a_token_that_may_only_send_can_send(site: Site, new_page: Any, queue: Callable[..., str]) -> None:
+    name = queue()
+    page = new_page()
+    log_in(page, site, "send")
+    page.get_by_role("link", name="Send a message").click()
+    page.get_by_label("To queue").fill(name)
+    page.get_by_label("Label").fill("from a sender")
+    page.get_by_role("main").get_by_role("button", name="Send").click()
+    expect(page.get_by_text(f"Sent to {name} as")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    assert site.served.labels(name) == ["from a sender"]
+
+
+def test_json_is_shown_on_lines_and_as_it_was_sent(page: Any, site: Site, queue: Callable[..., str]) -> None:
+    name = queue()
+    sent = '{"a":[],"big":12345678901234567890.10,"t":"x,{y}\\"","n":{"k":null}}'
+    site.served.send(name, {"label": "json", "text": sent})
+    go(page, site, f"queue/{name}")
+    page.get_by_role("row", name="json").click()
+    body = page.get_by_label("Body", exact=True)
+    lines = [
+        "{",
+        '  "a": [],',
+        '  "big": 12345678901234567890.10,',
+        '  "t": "x,{y}\\"",',
+        '  "n": {',
+        '    "k": null',
+        "  }",
+        "}",
+    ]
+    expect(body).to_have_text("\n".join(lines))
+    page.get_by_role("button", name="As sent").click()
+    expect(body).to_have_text(sent)
+
+
 def test_jump_to_a_time(page: Any, site: Site, queue: Callable[..., str]) -> None:
     name = queue(*(f"message {number}" for number in range(3)))
     go(page, site, f"queue/{name}")
@@ -303,8 +371,11 @@ class TestProperties:
         expect(page.get_by_label("Send, entry 2")).to_be_checked()
         page.get_by_label("Receive, entry 2").check()
         page.get_by_role("button", name="Add an entry").click()
-        page.get_by_label("Account 3").fill("AN")
-        page.get_by_label("Account 3").press("Tab")
+        page.get_by_label("Account 3").select_option("Anonymous")
+        page.get_by_role("button", name="Add an entry").click()
+        page.get_by_label("Account 4", exact=True).select_option("Another account, by its SID")
+        page.get_by_label("SID of account 4").fill("S-1-5-21-1-2-3-1000")
+        page.get_by_label("SID of account 4").press("Tab")
         page.get_by_label("Kind of entry 3").select_option("deny")
         page.get_by_role("button", name="Save 1 change").click()
         expect(page.get_by_text("1 property of")).to_be_visible()
@@ -313,8 +384,10 @@ class TestProperties:
             "(A;;QUEUE_GENERIC_ALL;;;BA)",
             "RECEIVE_MESSAGE|WRITE_MESSAGE;;;WD)",
             "(D;;WRITE_MESSAGE;;;AN)",
+            "(A;;WRITE_MESSAGE;;;S-1-5-21-1-2-3-1000)",
         ):
             assert entry in text
+        page.get_by_text("As text (SDDL)").click()
         page.get_by_label("As text (SDDL)").fill("D:(nonsense)")
         expect(page.get_by_text("The table cannot show this list")).to_be_visible()
         page.get_by_role("button", name="Save 1 change").click()

@@ -171,6 +171,7 @@ def test_every_page_is_accessible_and_fits_a_phone(site: Site, new_page: Any, sc
         f"queue/{queue}/{held['lookup_id']}",
         f"edit/{queue}/{held['lookup_id']}",
         f"why/{quote(held['id'], safe='')}",
+        "send",
         "dead",
         "outgoing",
         "consumers",

@@ -129,7 +129,7 @@ class Start(NamedTuple):
 
     after: str = START
     last: int | None = None  # so many messages before the end, by arrival
-    at: int | None = None  # a row number, from 0, in queue order
+    at: int | None = None  # a row number, from 0
     since: datetime | None = None  # a time, by arrival
     before: str | None = None  # a position: the page ends there
 
@@ -140,8 +140,6 @@ class Start(NamedTuple):
         if order is Order.QUEUE and (self.last is not None or self.since is not None):
             problem = "it goes by arrival"
             raise InvalidParameterError(given[0], problem=problem, fix="use order=arrival")
-        if order is Order.ARRIVAL and self.at is not None:
-            raise InvalidParameterError("at", problem="rows count in queue order", fix="use order=queue")
 
 
 class _Slice(NamedTuple):
@@ -189,7 +187,7 @@ class Messages:
     ) -> Page:
         start.check(options.order)
         if start.at is not None:
-            at = await self._row(queue, start.at)
+            at = await self._row(queue, start.at, options.order)
         else:
             at, limit = await self._runner.call(
                 lambda engine: _begin(engine, queue_lookup.find(engine, queue), options, start, limit)
@@ -201,12 +199,12 @@ class Messages:
             return page
         return await self._waits.until(self._news(queue, options, at, limit, wait_s), caller) or page
 
-    async def _row(self, queue: str, row: int) -> int:
-        """The lookup id of the message before a row; rows shift while messages come and go."""
-        at, left = -1, row
+    async def _row(self, queue: str, row: int, order: Order) -> int:
+        """The position of the message before a row; rows shift while messages come and go."""
+        at, left = 0 if order is Order.ARRIVAL else -1, row
 
         def command(engine: Engine) -> tuple[int, int]:
-            return engine.browsing.pass_over(queue_lookup.find(engine, queue), at, min(left, _WALKED))
+            return _pass_over(engine, order)(queue_lookup.find(engine, queue), at, min(left, _WALKED))
 
         while left:
             at, passed = await self._runner.call(command)
@@ -215,13 +213,13 @@ class Messages:
                 break
         return at
 
-    async def row_of(self, queue: str, lookup_id: int) -> int:
-        """How many messages stand before a place in the queue."""
-        at, row = -1, 0
+    async def row_of(self, queue: str, place: int, order: Order = Order.QUEUE) -> int:
+        """How many messages stand before a place: a lookup id, or by arrival a sequence."""
+        at, row = 0 if order is Order.ARRIVAL else -1, 0
 
         def command(engine: Engine) -> tuple[int, int]:
             state = queue_lookup.find(engine, queue)
-            return engine.browsing.pass_over(state, at, _WALKED, lookup_id)
+            return _pass_over(engine, order)(state, at, _WALKED, place)
 
         while True:
             at, passed = await self._runner.call(command)
@@ -229,12 +227,14 @@ class Messages:
             if passed < _WALKED:
                 return row
 
-    async def first_since(self, queue: str, time: datetime) -> int:
-        """The lookup id of the first message that arrived at a time or later; beyond all if none did."""
+    async def first_since(self, queue: str, time: datetime, order: Order = Order.QUEUE) -> int:
+        """The place of the first message that arrived at a time or later; beyond all if none did."""
 
         def command(engine: Engine) -> int:
             state = queue_lookup.find(engine, queue)
             start = engine.browsing.sequence_at(state, time.timestamp())
+            if order is Order.ARRIVAL:
+                return start + 1
             seen = next(engine.browsing.by_arrival(state, start), None)
             return LAST_LOOKUP_ID if seen is None else seen.lookup_id
 
@@ -316,6 +316,11 @@ class Messages:
                     await asyncio.sleep(_REST_S)
 
         return lines
+
+
+def _pass_over(engine: Engine, order: Order) -> Callable[..., tuple[int, int]]:
+    by_arrival = order is Order.ARRIVAL
+    return engine.browsing.pass_over_arrivals if by_arrival else engine.browsing.pass_over
 
 
 def _find(engine: Engine, queue: str, lookup_id: int) -> Seen:

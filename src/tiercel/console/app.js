@@ -12,6 +12,7 @@ import { Overview } from "./pages/overview.js";
 import { QueuePage } from "./pages/queue.js";
 import { MessagePage } from "./pages/message.js";
 import { DeadPage } from "./pages/dead.js";
+import { SendPage } from "./pages/send.js";
 import { OutgoingPage } from "./pages/outgoing.js";
 import { ConsumersPage } from "./pages/consumers.js";
 import { HealthPage } from "./pages/health.js";
@@ -26,6 +27,7 @@ import { Notice } from "./parts/notice.js";
 const PAGES = [
   ["", "Overview", "q", Overview],
   ["why", "Why", "w", WhyPage],
+  ["send", "Send", "m", SendPage],
   ["dead", "Dead letters", "d", DeadPage],
   ["outgoing", "Outgoing", "o", OutgoingPage],
   ["consumers", "Consumers", "c", ConsumersPage],
@@ -36,14 +38,15 @@ const PAGES = [
   ["access", "Access", "l", AccessPage],
   ["health", "Health", "h", HealthPage],
 ];
-const ADMIN_PAGES = ["audit", "access"];
-const roleOf = (page) => (ADMIN_PAGES.includes(page) ? "admin" : "read");
+const ROLES = { audit: "admin", access: "admin", send: "send" };
+const roleOf = (page) => ROLES[page] ?? "read";
 const mayRead = (me) => me.roles.includes("read");
 
 /** Said once for a page that the token may not see, instead of an error for each request. */
 function Refused({ me, role, title }) {
   return html`<h1>${title}</h1><p class="problem" role="alert">The token ${me.name} lacks the role ${role}, which this page needs; its roles: ${me.roles.join(", ") || "none"}.
-    Log in with another token, or let an administrator make one with <code>tiercel token add NAME --role ${role}</code>.</p>`;
+    Log in with another token, or let an administrator make one with <code>tiercel token add NAME --role ${role}</code>.</p>
+    ${me.roles.includes("send") && role === "read" && html`<p><a class="button" href="#/send">Send a message</a></p>`}`;
 }
 
 const KEYS = [
@@ -109,6 +112,7 @@ function Page({ me, place }) {
   useEffect(() => {
     const heading = main.current.querySelector("h1")?.textContent;
     document.title = heading ? `${heading} – ${me.computer}` : "Tiercel";
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }); // on a phone it is one row
     main.current.focus({ preventScroll: true });
     scrollTo(0, 0);
   }, [key]);

@@ -84,6 +84,17 @@ class Browsing:
             pass
         return (lookup_id_of(reached), passed) if passed else (after, 0)
 
+    def pass_over_arrivals(
+        self, queue: QueueState, after: int, count: int, before: int = LAST_SEQUENCE + 1
+    ) -> tuple[int, int]:
+        """The same in the order of arrival: from a sequence on, and up to another one."""
+        keys = [self._keys(queue, first, last + 1) for first, last in lookup_ids(after, before - 1)]
+        sequences = heapq.merge(*(map(_sequence_of, each) for each in keys))
+        passed, reached = 0, after
+        for passed, reached in enumerate(islice(sequences, count), 1):  # noqa: B007
+            pass
+        return reached, passed
+
     def _keys(self, queue: QueueState, at: int, before: int) -> Iterator[bytes]:
         """Keys of messages in [at, before), also of those in memory, as if they were stored."""
         slot = queue.slot
@@ -166,6 +177,10 @@ class Browsing:
                 data = queue.express[lookup_id].encode()
                 max_rows, max_bytes = max_rows - 1, max_bytes - len(data)
                 yield lookup_id, data
+
+
+def _sequence_of(key: bytes) -> int:
+    return lookup_id_sequence(lookup_id_of(key))
 
 
 def lookup_ids(lo: int, hi: int) -> list[tuple[int, int]]:

@@ -23,6 +23,7 @@ from tiercel.api.streaming import StreamWithTimeout
 from tiercel.engine.engine import Engine
 from tiercel.model.codes import MessageSeekAction
 from tiercel.model.errors import InvalidParameterError, MessageNotFoundError, TooLargeError
+from tiercel.model.identifiers import lookup_id_sequence
 from tiercel.model.limits import MAX_PACKET_SIZE
 from tiercel.security.tokens import Role
 from tiercel.wire.dump import as_json, list_packet
@@ -180,7 +181,7 @@ async def browse_messages(
         Query(ge=1, le=MAX_PAGE, description="with order=arrival: start this many messages before the end"),
     ] = None,
     at: Annotated[
-        int | None, Query(ge=0, le=2**31, description="start at this row, counted from 0 in queue order")
+        int | None, Query(ge=0, le=2**31, description="start at this row of the order, counted from 0")
     ] = None,
     since: Annotated[
         AwareDatetime | None, Query(description="with order=arrival: start at this arrival time")
@@ -231,12 +232,17 @@ async def find_row(
     since: Annotated[
         AwareDatetime | None, Query(description="of the first message that arrived at this time or later")
     ] = None,
+    order: Annotated[Order, Query(description="queue order, or order of arrival")] = Order.QUEUE,
 ) -> Response:
-    """The row of a message, counted from 0 in queue order, for `at`; the number of messages if it is gone."""
+    """The row of a message in the order, counted from 0, for `at`; the number of messages if it is gone."""
     if (lookup_id is None) == (since is None):
         raise InvalidParameterError("lookup_id", problem="one of lookup_id and since is required")
-    place = await api.messages.first_since(queue, since) if since else _number(lookup_id or "0")
-    return answer({"row": await api.messages.row_of(queue, place)})
+    if since is not None:
+        place = await api.messages.first_since(queue, since, order)
+    else:
+        place = _number(lookup_id or "0")
+        place = lookup_id_sequence(place) if order is Order.ARRIVAL else place
+    return answer({"row": await api.messages.row_of(queue, place, order)})
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

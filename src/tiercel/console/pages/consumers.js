@@ -13,13 +13,13 @@ export function ConsumersPage({ me }) {
   if (!data) return html`<h1>Consumers</h1><${Failure} error=${error} />`;
   const [{ claims }, { leases }, { stages }] = data;
   return html`<h1>Consumers</h1><${Failure} error=${error} />
-    <h2>Claims</h2>
+    <h2>Claims</h2><p class="quiet">Messages that a consumer such as Spark has taken and not yet acknowledged. Nobody else sees them.</p>
     <${Table} empty="No messages are claimed." heads=${["Consumer", "Queue", "Claimed", "Oldest claim", "Lag", "Oldest unclaimed", "Last seen", ""]}
       rows=${claims.map((each) => [each.consumer, each.queue, `${number(each.count)}, ${size(each.bytes)}`, seconds(each.age), number(each.lag), age(each.oldest_unclaimed),
         `${seconds(Date.now() / 1000 - each.last_seen)} ago`, html`<${Action} me=${me} role="admin" onClick=${() => choose(each)}>Release<//>`])} />
-    <h2>Leases</h2>
+    <h2>Leases</h2><p class="quiet">Messages that a client of the API holds. They come back when the lease ends.</p>
     <${Table} empty="No messages are leased." heads=${["Queue", "Client", "Message", "Ends"]} rows=${leases.slice(0, 200).map((each) => [each.queue, each.who, each.lookup_id, moment(each.ends)])} />
-    <h2>Stages</h2>
+    <h2>Stages</h2><p class="quiet">Messages that a writer such as Spark has brought and not yet published. Nobody sees them.</p>
     <${Table} empty="There are no unpublished stages." heads=${["Stage", "Messages", "Size", "Age"]} rows=${stages.map((each) => [each.stage, number(each.rows), size(each.bytes), seconds(each.age)])} />
     ${chosen && html`<${Form} title=${`Release the claims of ${chosen.consumer}`} label="Release" danger onClose=${() => choose(null)}
       act=${async () => { await post("/claims/release", { consumer: chosen.consumer, queue: chosen.queue }); reload(); }}>

@@ -4,6 +4,7 @@ import { useState } from "../vendor/hooks.js";
 import { get, post, queuePath, useData } from "../parts/api.js";
 import { moment, number, plural, queueLink, shortName, size } from "../parts/format.js";
 import { Action, Failure, Form } from "../parts/dialog.js";
+import { QueueField } from "../parts/queue_field.js";
 
 const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}.` : "");
 
@@ -35,6 +36,6 @@ function Replay({ group, onClose, onDone }) {
   return html`<${Form} title=${`Replay ${plural(listed, "message")}`} label="Replay" act=${act} onClose=${onClose}>
     <p>Each message goes back to the queue that it was sent to, in one commit with leaving the dead letters.</p>
     ${listed < group.count && html`<p>${number(group.count - listed)} more stay; replay again for them.</p>`}
-    <label>To another queue (optional) <input name="to" placeholder=${shortName(group.destination)} autofocus /></label>
+    <${QueueField} label="To another queue (optional)" placeholder=${shortName(group.destination)} autofocus />
   <//>`;
 }

@@ -8,6 +8,7 @@ import { Action, Failure } from "../parts/dialog.js";
 import { bytesOf } from "../parts/body.js";
 import { Diff } from "../parts/diff.js";
 import { notify } from "../parts/notice.js";
+import { QueueField } from "../parts/queue_field.js";
 
 const isWide = (message) => ["lpwstr", "bstr"].includes(message.body_type);
 const MOST_HEX = 64 * 1024;
@@ -106,7 +107,7 @@ function Editor({ me, name, path, message, isCopy }) {
       ${form.kind !== null && html`<pre tabindex="0" aria-label="Original body">${form.text}</pre>`}</section>
     <section><h2>Edit</h2><form onSubmit=${(event) => event.preventDefault()}><label>Label <input name="label" maxlength="249" value=${edit.label} onInput=${set("label")} /></label>
       ${body}
-      <label>To another queue (optional) <input name="to" value=${to} placeholder=${shortName(goal)} onInput=${(event) => setTo(event.target.value)} /></label>
+      <${QueueField} label="To another queue (optional)" value=${to} placeholder=${shortName(goal)} onInput=${setTo} />
       <details><summary>More properties</summary>
         ${!isTransactional && html`<label>Priority <input name="priority" type="number" min="0" max="7" value=${edit.priority} onInput=${set("priority")} /></label>
           <label>Delivery <select name="delivery" value=${edit.delivery} onChange=${set("delivery")}><option>express</option><option>recoverable</option></select></label>`}

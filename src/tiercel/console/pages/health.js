@@ -9,6 +9,14 @@ function valueOf(text, name) {
   return line === undefined ? null : Number(line.split(" ")[1]);
 }
 
+/** A property as people read it: sizes with their unit, yes or no. */
+function shown(name, value) {
+  if (value === null) return "no limit";
+  if (Array.isArray(value)) return value.join(", ") || "–";
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  return name.endsWith("_kib") ? size(value * 1024) : String(value);
+}
+
 export function HealthPage() {
   const load = (options) => Promise.all([get("/queue-manager", {}, options), metrics(options)]);
   const { data, error } = useData(load, [], 10_000);
@@ -30,6 +38,6 @@ export function HealthPage() {
       <dt>name</dt><dd>${manager.name}</dd><dt>GUID</dt><dd>${manager.guid}</dd><dt>version</dt><dd>${manager.version}</dd>
       <dt>started</dt><dd>${moment(manager.started)}, ${age(manager.started)} ago</dd><dt>listens on</dt><dd>${manager.addresses.join(", ") || "–"}</dd>
       <dt>data directory</dt><dd>${manager.data}</dd><dt>queues</dt><dd>${number(manager.totals.queues)}</dd>
-      ${Object.entries(manager.properties).map(([name, each]) => html`<dt>${name.replaceAll("_", " ")}</dt><dd>${each === null ? "no limit" : Array.isArray(each) ? each.join(", ") || "–" : String(each)}</dd>`)}
+      ${Object.entries(manager.properties).map(([name, each]) => html`<dt>${name.replace(/_kib$/, "").replaceAll("_", " ")}</dt><dd>${shown(name, each)}</dd>`)}
     </dl>`;
 }

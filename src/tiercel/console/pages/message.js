@@ -7,8 +7,14 @@ import { Action, Failure, Form } from "../parts/dialog.js";
 import { Body, bytesOf } from "../parts/body.js";
 import { Life } from "../parts/life.js";
 import { notify } from "../parts/notice.js";
+import { QueueField } from "../parts/queue_field.js";
 
 const TIMES = ["sent_time", "arrival_time", "last_move_time"];
+// What a sender may set, as the API leaves it out when it is so.
+const DEFAULTS = {
+  label: "–", priority: "3", delivery: "express", time_to_reach_queue: "4 days", time_to_be_received: "infinite", acknowledgements: "none", positive_journaling: "no",
+  negative_journaling: "no (no dead letter if it ends)", application_tag: "0", correlation_id: "–", response_queue: "–", administration_queue: "–", body_type: "empty", extension: "–", message_class: "normal",
+};
 const ELSEWHERE = ["body", "decoded", "locked", "locked_by", "reason"];
 
 export function MessagePage({ me, name, id }) {
@@ -53,11 +59,11 @@ export function MessagePage({ me, name, id }) {
     ${view === "packet" && html`<${Packet} path=${path} />`}
     ${dialog === "move" && html`<${Form} title="Move the message" label="Move" onClose=${() => setDialog(null)}
       act=${async ({ to }) => { notify(`1 message moved to ${to}.`, (await post(`${queuePath(name)}/move`, { to, lookup_ids: [id], undo: true })).operation); back(); }}>
-      <label>To queue <input name="to" required autofocus /></label><p class="quiet">It leaves one queue and enters the other in the same commit.</p><//>`}
+      <${QueueField} label="To queue" required autofocus /><p class="quiet">It leaves one queue and enters the other in the same commit.</p><//>`}
     ${dialog === "replay" && html`<${Form} title="Replay the message" label="Replay" onClose=${() => setDialog(null)}
       act=${async ({ to }) => { await post(`${queuePath(name)}/replay`, { lookup_ids: [id], ...(to ? { to } : {}) }); notify("1 message replayed."); back(); }}>
       <p>It goes back to the queue that it was sent to, in one commit with leaving this one.</p>
-      <label>To another queue (optional) <input name="to" placeholder=${shortName(message.destination_queue)} autofocus /></label><//>`}
+      <${QueueField} label="To another queue (optional)" placeholder=${shortName(message.destination_queue)} autofocus /><//>`}
     ${dialog === "delete" && html`<${Form} title="Delete the message" label="Delete" danger onClose=${() => setDialog(null)}
       act=${async () => { await drop(); back(); }}><p>${hasTrash ? "It goes to the trash; for 24 hours this can be undone." : "This receives the message and drops it. It cannot be undone."}</p><//>`}`;
 }
@@ -78,11 +84,21 @@ function held(by) {
   return by.kind === "sending" ? "It is being sent." : "Held by a reader.";
 }
 
+/** The account behind a security identifier in base64, as S-1-5-7; other bytes stay as they are. */
+function sidOf(text) {
+  const bytes = bytesOf(text);
+  if (bytes.length < 8 || bytes[0] !== 1 || bytes.length !== 8 + 4 * bytes[1]) return text;
+  const view = new DataView(bytes.buffer);
+  const parts = Array.from({ length: bytes[1] }, (_, at) => view.getUint32(8 + 4 * at, true));
+  return ["S-1", view.getUint16(2) * 2 ** 32 + view.getUint32(4), ...parts].join("-");
+}
+
 function Properties({ message }) {
-  const text = (name, value) => (TIMES.includes(name) ? moment(value) : typeof value === "object" ? JSON.stringify(value) : String(value));
+  const text = (name, value) => (TIMES.includes(name) ? moment(value) : name === "sender_id" ? sidOf(value) : typeof value === "object" ? JSON.stringify(value) : String(value));
   const names = Object.keys(message).filter((each) => !ELSEWHERE.includes(each));
+  const defaults = Object.entries(DEFAULTS).filter(([each]) => !(each in message));
   return html`<dl class="pairs">${names.map((each) => html`<dt>${each.replaceAll("_", " ")}</dt><dd>${text(each, message[each])}</dd>`)}</dl>
-    <p class="quiet">Properties at their default are not listed.</p>`;
+    <h2>At their default</h2><dl class="pairs quiet">${defaults.map(([each, value]) => html`<dt>${each.replaceAll("_", " ")}</dt><dd>${value}</dd>`)}</dl>`;
 }
 
 function Packet({ path }) {
@@ -92,9 +108,9 @@ function Packet({ path }) {
     const text = typeof field.value === "object" && field.value !== null ? JSON.stringify(field.value) : String(field.value);
     return text.length > 200 ? `${text.slice(0, 200)}…` : text;
   };
-  return html`<p class="quiet">${number(data.size)} bytes</p>${data.structures.map((each) => html`<section>
+  return html`<p class="quiet">${number(data.size)} bytes; fields without any are left out</p>${data.structures.map((each) => html`<section>
     <h2>${each.name}</h2>
-    <table class="stacks"><thead><tr><th scope="col" class="number">Offset</th><th scope="col" class="number">Size</th><th scope="col">Field</th><th scope="col">Value</th><th scope="col">Meaning</th></tr></thead>
-    <tbody>${each.fields.map((field) => html`<tr><td class="number" data-name="Offset">${field.offset}</td><td class="number" data-name="Size">${field.size}</td>
+    <table class="stacks packet"><thead><tr><th scope="col" class="number">Offset</th><th scope="col" class="number">Size</th><th scope="col">Field</th><th scope="col">Value</th><th scope="col">Meaning</th></tr></thead>
+    <tbody>${each.fields.filter((field) => field.size > 0).map((field) => html`<tr><td class="number" data-name="Offset">${field.offset}</td><td class="number" data-name="Size">${field.size}</td>
       <th scope="row">${field.name}</th><td class="code" data-name="Value">${value(field)}</td><td data-name="Meaning">${field.meaning ?? ""}</td></tr>`)}</tbody></table></section>`)}`;
 }

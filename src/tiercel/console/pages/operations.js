@@ -50,7 +50,7 @@ const APART = ["line", "time", "who", "what", "subject", "previous"];
 export function AuditPage() {
   const [before, setBefore] = useState(null);
   const { data, error } = useData((options) => get("/audit", { before }, options), [before], before ? 0 : 10_000);
-  const details = (line) => Object.entries(line).filter(([name]) => !APART.includes(name))
+  const details = (line) => Object.entries(line).filter(([name, value]) => !APART.includes(name) && !(name === "address" && value === line.who))
     .map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", ");
   return html`<h1>Audit</h1><p class="quiet">Each line was written in the commit of the change and holds the SHA-256 of the line before; <code>tiercel check</code> verifies the chain.</p>
     <${Failure} error=${error} />

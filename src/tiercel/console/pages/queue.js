@@ -1,11 +1,12 @@
 // One queue: its messages, throughput, properties and rights.
 import { html } from "../parts/html.js";
 import { useState } from "../vendor/hooks.js";
-import { get, post, queuePath, useData } from "../parts/api.js";
+import { get, queuePath, useData } from "../parts/api.js";
 import { age, number, plural, size } from "../parts/format.js";
 import { useEvents, useStatus } from "../parts/live.js";
 import { useParameter } from "../parts/place.js";
 import { Action, Failure, Form } from "../parts/dialog.js";
+import { SendFields, send } from "../parts/send.js";
 import { Chart } from "../parts/spark.js";
 import { Browse } from "./queue_browse.js";
 import { Search } from "./queue_search.js";
@@ -60,15 +61,8 @@ function Charts({ name }) {
 
 function Send({ name, queue, onClose, onDone }) {
   const act = async (values) => {
-    const message = { label: values.label, text: values.text, delivery: values.recoverable ? "recoverable" : "express" };
-    if (!queue.transactional) message.priority = Number(values.priority);
-    await post(`${queuePath(name)}/messages`, message);
+    await send(name, values, queue);
     onDone();
   };
-  return html`<${Form} title=${`Send to ${queue.name}`} label="Send" act=${act} onClose=${onClose}>
-    <label>Label <input name="label" maxlength="249" autofocus /></label>
-    <label>Body <textarea name="text" rows="6"></textarea></label>
-    ${!queue.transactional && html`<label>Priority <input name="priority" type="number" min="0" max="7" value="3" /></label>`}
-    <label class="check"><input type="checkbox" name="recoverable" checked /> Recoverable: survives a restart</label>
-  <//>`;
+  return html`<${Form} title=${`Send to ${queue.name}`} label="Send" act=${act} onClose=${onClose}><${SendFields} queue=${queue} /><//>`;
 }

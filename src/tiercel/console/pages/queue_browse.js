@@ -2,6 +2,7 @@
 import { html } from "../parts/html.js";
 import { useCallback, useEffect, useRef, useState } from "../vendor/hooks.js";
 import { get, queuePath } from "../parts/api.js";
+import { useParameter } from "../parts/place.js";
 import { Failure } from "../parts/dialog.js";
 import { FIELDS, MessageList } from "../parts/list.js";
 import { BulkActions } from "../parts/bulk.js";
@@ -37,19 +38,20 @@ function goalOf(text) {
 
 export function Browse({ me, name, queue, onDone }) {
   const [target, setTarget] = useState(null);
+  const [order, setOrder] = useParameter("order", "queue");
   const [error, setError] = useState(null);
   const chosen = useChosen();
   const version = useSeldom(`${queue.count}-${queue.bytes}`, 3_000);
   const fetchPage = useCallback(
-    async (at, limit, signal) => (await get(`${queuePath(name)}/messages`, { at, limit, fields: FIELDS }, { signal, refresh: true })).messages,
-    [name],
+    async (at, limit, signal) => (await get(`${queuePath(name)}/messages`, { at, limit, order, fields: FIELDS }, { signal, refresh: true })).messages,
+    [name, order],
   );
   const jump = async (event) => {
     event.preventDefault();
     setError(null);
     try {
       const goal = goalOf(event.target.elements.row.value);
-      setTarget({ row: goal.row ?? (await get(`${queuePath(name)}/row`, goal)).row });
+      setTarget({ row: goal.row ?? (await get(`${queuePath(name)}/row`, { ...goal, order })).row });
     } catch (problem) {
       setError(problem);
     }
@@ -58,11 +60,12 @@ export function Browse({ me, name, queue, onDone }) {
     location.hash = `${place}/${encodeURIComponent(name)}/${message.lookup_id}`;
   };
   return html`
-    <form class="tools" onSubmit=${jump}><label>Row or time <input name="row" required placeholder="4321 or 14:05" autocomplete="off" /></label><button type="submit">Jump</button></form>
+    <form class="tools" onSubmit=${jump}><label>Row or time <input name="row" required placeholder="4321 or 14:05" autocomplete="off" /></label><button type="submit">Jump</button>
+      <label>Order <select value=${order} onChange=${(event) => setOrder(event.target.value)}><option value="queue">as received: priority, then arrival</option><option value="arrival">arrival</option></select></label></form>
     <${Failure} error=${error} />
     ${chosen.messages.length > 0 ? html`<${ChosenBar} me=${me} queue=${queue} chosen=${chosen} onDone=${onDone} />`
       : queue.count > 0 && html`<div class="tools"><span class="quiet">Choose rows, or act on all:</span><${BulkActions} me=${me} queue=${queue} messages=${null} onDone=${onDone} /></div>`}
     ${queue.count === 0 && html`<p>The queue is empty.</p>`}
-    <${MessageList} label=${`Messages of ${queue.name}`} count=${queue.count} version=${version} fetchPage=${fetchPage} target=${target}
+    <${MessageList} key=${order} label=${`Messages of ${queue.name}`} count=${queue.count} version=${version} fetchPage=${fetchPage} target=${target}
       onOpen=${goTo("#/queue")} onEdit=${goTo("#/edit")} chosen=${chosen} onChoose=${chosen.toggle} />`;
 }

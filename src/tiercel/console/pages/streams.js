@@ -9,9 +9,9 @@ export function StreamsPage() {
   const { data, error } = useData(load, [], 10_000);
   if (!data) return html`<h1>Streams</h1><${Failure} error=${error} />`;
   const [{ streams }, multicast] = data;
-  return html`<h1>Streams</h1><${Failure} error=${error} />
-    ${streams.length === 0 ? html`<p>There are no streams of transactional messages.</p>` : html`<table class="stacks"><thead><tr><th scope="col">Queue</th><th scope="col">Direction</th><th scope="col">Peer</th><th scope="col" class="number">Number</th><th scope="col" class="number">Acknowledged</th><th scope="col">Last change</th><th scope="col">Problem</th></tr></thead>
-      <tbody>${streams.map((each) => html`<tr><th scope="row">${each.queue}</th><td data-name="Direction">${each.direction === "in" ? "incoming" : "outgoing"}</td><td data-name="Peer" class="code">${each.peer ?? ""}</td>
+  return html`<h1>Streams</h1><p class="quiet">Transactional messages to or from one queue of another computer go in a stream: numbered, in order, exactly once.</p><${Failure} error=${error} />
+    ${streams.length === 0 ? html`<p>There are no streams of transactional messages.</p>` : html`<table class="stacks"><thead><tr><th scope="col">Queue</th><th scope="col">Direction</th><th scope="col" class="number">Number</th><th scope="col" class="number">Acknowledged</th><th scope="col">Last change</th><th scope="col">Problem</th></tr></thead>
+      <tbody>${streams.map((each) => html`<tr><th scope="row">${each.queue}${each.peer && html`<span class="quiet below">${each.direction === "in" ? "from" : "to"} <code>${each.peer}</code></span>`}</th><td data-name="Direction">${each.direction === "in" ? "incoming" : "outgoing"}</td>
         <td class="number" data-name="Number">${number(each.number)}</td><td class="number" data-name="Acknowledged">${each.acknowledged === null ? "" : number(each.acknowledged)}</td>
         <td data-name="Last change">${moment(each.last_change)}</td><td data-name="Problem" class="bad">${each.problem ?? ""}</td></tr>`)}</tbody></table>`}
     <h2>Multicast</h2>

@@ -24,7 +24,7 @@ export function TransactionsPage({ me }) {
     ${doubtful.length > 0 && html`<p class="note">${plural(doubtful.length, "transaction")} prepared, and the coordinator has not told the outcome. Decide only if it never will, and as the other participants did:
       one that commits what the others aborted loses or doubles messages.</p>`}
     <${Table} empty="No transaction is in doubt." heads=${[...heads, ""]} rows=${doubtful.map((each) => [...row(each), buttons(each)])} />
-    <h2>Open</h2>
+    <h2>Open</h2><p class="quiet">Messages that these send are not visible yet, and those that they receive are held.</p>
     <${Table} empty="There are no open transactions." heads=${heads} rows=${open.slice(0, 200).map(row)} />
     ${open.length > 200 && html`<p class="quiet">The first 200 of ${number(open.length)} are shown.</p>`}
     ${chosen && html`<${Decide} transaction=${chosen[0]} how=${chosen[1]} onClose=${() => choose(null)} onDone=${reload} />`}`;

@@ -5,6 +5,7 @@ import { get } from "../parts/api.js";
 import { queueLink, size } from "../parts/format.js";
 import { Failure } from "../parts/dialog.js";
 import { Events, Since } from "../parts/life.js";
+import { QueueField } from "../parts/queue_field.js";
 
 const STATES = {
   waiting: "It waits in its queue for a reader.", held: "A reader holds it.", claimed: "A consumer has claimed it.", outgoing: "It waits for another computer.",
@@ -70,7 +71,7 @@ function Explain() {
       setError(problem);
     }
   };
-  return html`<form class="tools" onSubmit=${submit}><label>To queue <input name="queue" required size="40" placeholder="orders, or DIRECT=OS:server-b\\private$\\orders" /></label>
+  return html`<form class="tools" onSubmit=${submit}><${QueueField} label="To queue" name="queue" placeholder="orders" required />
       <label class="check"><input type="checkbox" name="transactional" /> Transactional</label>
       <label class="check"><input type="checkbox" name="peer" /> Ask the other computer</label><button type="submit">Check</button></form>
     <${Failure} error=${error} />

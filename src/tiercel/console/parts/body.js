@@ -23,6 +23,22 @@ function asHex(bytes) {
   return lines.join("\n");
 }
 
+/** JSON on lines of its own, without reading it: numbers stay as they were written. */
+export function asLines(json) {
+  let [depth, found] = [0, ""];
+  const line = (by) => `\n${"  ".repeat(Math.min(40, Math.max(0, (depth += by))))}`;
+  const tokens = json.match(/"(?:[^"\\]|\\.)*"|[[\]{}:,]|[^\s"[\]{}:,]+/g) ?? [];
+  tokens.forEach((token, at) => {
+    const isEmpty = ("[{".includes(token) && "]}".includes(tokens[at + 1])) || ("]}".includes(token) && "[{".includes(tokens[at - 1]));
+    if (isEmpty) found += token;
+    else if ("[{".includes(token)) found += token + line(1);
+    else if ("]}".includes(token)) found += line(-1) + token;
+    else if (token === ",") found += token + line(0);
+    else found += token === ":" ? ": " : token;
+  });
+  return found;
+}
+
 const NAMES = { xml: "XML", json: "JSON", dotnet: ".NET", wcf: "WCF", text: "Text", binary: "Decoded" };
 
 export function Body({ message }) {
@@ -31,7 +47,7 @@ export function Body({ message }) {
   const [chosen, choose] = useState(kinds[0]);
   const bytes = bytesOf(message.body);
   const cut = bytes.subarray(0, SHOWN);
-  const text = chosen === "Hex" ? asHex(cut) : chosen === "As sent" ? asText(cut, message.body_type) : decoded.text.slice(0, SHOWN);
+  const text = chosen === "Hex" ? asHex(cut) : chosen === "As sent" ? asText(cut, message.body_type) : decoded.kind === "json" ? asLines(decoded.text.slice(0, SHOWN)) : decoded.text.slice(0, SHOWN);
   if (!bytes.length) return html`<p class="quiet">The body is empty.</p>`;
   return html`<div>
     <p class="choices" role="group" aria-label="Show the body as">

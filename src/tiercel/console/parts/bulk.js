@@ -2,9 +2,10 @@
 import { html } from "./html.js";
 import { useEffect, useState } from "../vendor/hooks.js";
 import { get, post, queuePath, remove } from "./api.js";
-import { plural, size } from "./format.js";
+import { number, plural, size } from "./format.js";
 import { Action, Failure, Form } from "./dialog.js";
 import { follow, notify } from "./notice.js";
+import { QueueField } from "./queue_field.js";
 
 export const MOST_CHOSEN = 1000; // that a request may name
 const FIRST = 5;
@@ -67,7 +68,7 @@ function Bulk({ action, queue, messages, query, onClose, onDone }) {
   const what = messages ? plural(messages.length, "message") : query ? "matching messages" : "the messages";
   return html`<${Form} title=${`${title} ${what} of ${queue.name}`} label=${label} danger=${danger} act=${act} onClose=${onClose}>
     <${Failure} error=${error} />
-    ${needsGoal && html`<label>To queue <input name="to" required autofocus readonly=${Boolean(counted)} placeholder="archive, or DIRECT=OS:server-b\\private$\\orders" /></label>`}
+    ${needsGoal && html`<${QueueField} label="To queue" required autofocus readonly=${Boolean(counted)} />`}
     ${!counted && !needsGoal && !error && html`<p class="loading">Counting</p>`}
     ${counted && html`<${Counted} action=${action} counted=${counted} />`}
     ${counted && !messages && action !== "delete" && html`<label>At most, messages per second (optional) <input name="rate" type="number" min="1" max="1000000" placeholder="no limit" /></label>`}
@@ -108,7 +109,7 @@ function Counted({ action, counted }) {
   }[action];
   const more = counted.count - counted.first.length;
   return html`<div role="status"><p>${text}${counted.plan ? " Messages that arrive from now on stay." : ""}</p>
-    <ul class="first">${counted.first.map((each) => html`<li>${each.label || html`<i>no label</i>`}</li>`)}${more > 0 && html`<li class="quiet">and ${plural(more, "more")}</li>`}</ul></div>`;
+    <ul class="first">${counted.first.map((each) => html`<li>${each.label || html`<i>no label</i>`}</li>`)}${more > 0 && html`<li class="quiet">and ${number(more)} more</li>`}</ul></div>`;
 }
 
 function Purge({ queue, onClose, onDone }) {

@@ -4,10 +4,12 @@ import { get, useData } from "./api.js";
 import { moment } from "./format.js";
 import { Failure } from "./dialog.js";
 
+const local = (text) => text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, moment);
+
 /** `events` with a time and a text; `at` names another computer that knows of it. */
 export function Events({ events }) {
   if (events.length === 0) return null;
-  return html`<ol class="life">${events.map((each) => html`<li><time datetime=${each.time}>${moment(each.time)}</time> <span>${each.at ? `${each.at}: ` : ""}${each.text}</span></li>`)}</ol>`;
+  return html`<ol class="life">${events.map((each) => html`<li><time datetime=${each.time}>${moment(each.time)}</time> <span>${each.at ? `${each.at}: ` : ""}${local(each.text)}</span></li>`)}</ol>`;
 }
 
 /** How far back the records go, for a message of which little is known. */

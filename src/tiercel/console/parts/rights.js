@@ -7,6 +7,9 @@ const BITS = {
   GET_QUEUE_PERMISSIONS: 0x20000, CHANGE_QUEUE_PERMISSIONS: 0x40000, TAKE_QUEUE_OWNERSHIP: 0x80000, RECEIVE_MESSAGE: 0x3, RECEIVE_JOURNAL_MESSAGE: 0xa,
   QUEUE_GENERIC_READ: 0x2002b, QUEUE_GENERIC_WRITE: 0x20024, QUEUE_GENERIC_ALL: 0xf003f, GA: 0xf003f, GR: 0x2002b, GW: 0x20024,
 };
+const SEND = 0x4;
+const OTHER = "other";
+const NOBODY = "S-1-0-0"; // until its SID is typed
 const SHOWN = [["Send", 0x4], ["Peek", 0x2], ["Receive", 0x3], ["All rights", 0xf003f]];
 const LIST = /^(.*?D:(?:P|AR|AI)*)((?:\([^()]*\))*)(S:.*)?$/;
 
@@ -37,16 +40,18 @@ export function Rights({ text, onChange, disabled }) {
   const known = parse(text);
   const change = (at, values) => onChange(format({ ...known, entries: known.entries.map((each, index) => (index === at ? { ...each, ...values } : each)) }));
   const row = (each, at) => html`<tr>
-    <th scope="row"><input value=${each.who} list="accounts" size="12" aria-label=${`Account ${at + 1}`} disabled=${disabled} onChange=${(event) => change(at, { who: event.target.value.trim() })} />
-      <span class="quiet below">${WHO[each.who] ?? ""}</span></th>
+    <th scope="row"><select aria-label=${`Account ${at + 1}`} value=${each.who in WHO ? each.who : OTHER} disabled=${disabled} onChange=${(event) => change(at, { who: event.target.value === OTHER ? NOBODY : event.target.value })}>
+        ${Object.entries(WHO).map(([token, name]) => html`<option value=${token}>${name}</option>`)}<option value=${OTHER}>Another account, by its SID</option></select>
+      ${!(each.who in WHO) && html`<input class="code below" value=${each.who} size="28" aria-label=${`SID of account ${at + 1}`} disabled=${disabled} onChange=${(event) => change(at, { who: event.target.value.trim() })} />`}</th>
     <td data-name="Kind"><select aria-label=${`Kind of entry ${at + 1}`} value=${each.kind} disabled=${disabled} onChange=${(event) => change(at, { kind: event.target.value })}><option value="A">allow</option><option value="D">deny</option></select></td>
     ${SHOWN.map(([name, bits]) => html`<td data-name=${name}><input type="checkbox" aria-label=${`${name}, entry ${at + 1}`} disabled=${disabled} checked=${(each.mask & bits) === bits}
       onChange=${(event) => change(at, { mask: (event.target.checked ? each.mask | bits : each.mask & ~bits) >>> 0 })} /></td>`)}
     <td><button type="button" disabled=${disabled} aria-label=${`Remove entry ${at + 1}`} onClick=${() => onChange(format({ ...known, entries: known.entries.filter((_, index) => index !== at) }))}>Remove</button></td></tr>`;
-  return html`<datalist id="accounts">${Object.entries(WHO).map(([token, name]) => html`<option value=${token}>${name}</option>`)}</datalist>
+  const add = () => onChange(format({ ...known, entries: [...known.entries, { kind: "A", mask: SEND, who: "WD" }] }));
+  return html`<p class="quiet">Entries count from the top: the first that names a right of the account decides. Accounts that are not listed have no rights.</p>
     ${known ? html`<table class="stacks"><thead><tr><th scope="col">Account</th><th scope="col">Kind</th>${SHOWN.map(([name]) => html`<th scope="col">${name}</th>`)}<th scope="col"><span class="sr">Actions</span></th></tr></thead>
         <tbody>${known.entries.map(row)}</tbody></table>
-      <p><button type="button" disabled=${disabled} onClick=${() => onChange(format({ ...known, entries: [...known.entries, { kind: "A", mask: 0x4, who: "WD" }] }))}>Add an entry</button></p>`
+      <p class="tools"><button type="button" disabled=${disabled} onClick=${add}>Add an entry</button></p>`
       : html`<p class="quiet">${text ? "The table cannot show this list; change the text." : "There is no list of its own."}</p>`}
-    <label>As text (SDDL) <textarea name="security" rows="3" class="code" value=${text} disabled=${disabled} onInput=${(event) => onChange(event.target.value)}></textarea></label>`;
+    <details open=${text && !known}><summary>As text (SDDL)</summary><textarea aria-label="As text (SDDL)" name="security" rows="3" class="code" value=${text} disabled=${disabled} onInput=${(event) => onChange(event.target.value)}></textarea></details>`;
 }
