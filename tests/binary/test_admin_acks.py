@@ -339,7 +339,7 @@ class TestSenders:
         assert [reason for _, reason in hand.final_acks] == [MessageClass.NACK_ACCESS_DENIED]
 
     @pytest.mark.conformance("MQQB-211")
-    @pytest.mark.parametrize(("trustee", "taken"), [("WD", 1), ("AU", 0), ("SY", 0)])
+    @pytest.mark.parametrize(("trustee", "taken"), [("WD", 1), ("AN", 0), ("AU", 0), ("SY", 0)])
     def test_a_queue_manager_is_everyone(self, here: Qm, hand: Hand, trustee: str, taken: int) -> None:
         box = here.create("q", security=granting(f"(A;;0x4;;;{trustee})"))
         identity: dict[str, Any] = {"sender_id": hand.guid.bytes_le, "sender_id_type": SenderIdType.QM}

@@ -328,6 +328,20 @@ class TestErrors:
         assert here.transactional_dead_letters.bodies() == [b"secret"]
         assert there.discarded() == [MessageClass.NACK_BAD_ENCRYPTION]
 
+    @pytest.mark.conformance("MQQB-166")
+    def test_ciphers_that_are_not_allowed_have_a_class_of_their_own(
+        self, net: Net, hand: Hand, trust: Changing
+    ) -> None:
+        there = receiver(net, trust, policy=EncryptionPolicy())
+        there.create("tx", transactional=True)
+        hand.call(there)
+        old: dict[str, Any] = {"privacy_level": PrivacyLevel.ENHANCED, "encryption_algorithm": _A.RC4}
+        packet = sealed(hand.transactional(there.name_of("tx"), 1, **old), ENHANCED)
+        hand.send(packet)
+        net.sleep(1)
+        assert hand.final_acks == [(packet.id.uniquifier, 0x800B)]
+        assert there.box("tx").bodies() == []
+
 
 class TestWaitingForAKey:
     """RSA takes a millisecond: the session waits, and nobody else."""

@@ -526,17 +526,6 @@ class TestFinalAcks:
         net.settle()
         assert sender.final_acks == [(packet.id.uniquifier, reason)]
 
-    @pytest.mark.conformance("MQQB-166")
-    def test_a_provider_that_is_not_supported(self, net: Net, here: Qm, box: Box, sender: Hand) -> None:
-        """Nothing verifies signatures yet: the verdict itself is given here."""
-        packet = sender.transactional(here.name_of("tx"), 1)
-        sender.send(packet)
-        reason = MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER
-        here.run(lambda: here.engine.final_acks.rejected(packet, reason))
-        net.settle()
-        assert sender.final_acks == [(packet.id.uniquifier, 0x800B)]
-        assert box.bodies() == [b"1"]
-
     @pytest.mark.conformance("MQQB-169")
     @pytest.mark.parametrize("address", ["192.0.2.9", "2001:db8::9"])
     def test_where_they_go(self, net: Net, here: Qm, box: Box, address: str) -> None:

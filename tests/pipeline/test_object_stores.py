@@ -24,7 +24,7 @@ from pyspark.sql.functions import udf
 from addresses import own_address
 from pipeline.test_tables import Died, Late, numbers, rows
 from tiercel.pipeline.tables import Table, TableOptions, open_table
-from tiercel.pipeline.tables.places import listing
+from tiercel.pipeline.tables.file_systems import listing
 
 ROOT: Final = Path(__file__).parents[2]
 SERVER: Final = ROOT / ".venv-object-stores" / "bin" / "moto_server"

@@ -19,7 +19,7 @@ from tiercel.cli.options import DryRun
 from tiercel.cli.output import note, plural
 from tiercel.cli.progress import bar
 from tiercel.cli.receiving import lookup_id_of
-from tiercel.cli.tail_grep import matches, wish
+from tiercel.cli.tail_grep import matches, search_text
 
 verbs = typer.Typer()
 
@@ -200,7 +200,7 @@ def chosen_ids(
 ) -> list[str] | None:
     if pattern is None:
         return lookup_ids
-    found = [message["lookup_id"] for message, _ in matches(context, source, wish(pattern, "--match"))]
+    found = [message["lookup_id"] for message, _ in matches(context, source, search_text(pattern, "--match"))]
     return found if lookup_ids is None else [each for each in found if each in lookup_ids]
 
 
@@ -236,7 +236,7 @@ class _Bulk:
     def _query(self) -> dict[str, str]:
         if self.match is None:
             return {}
-        wanted = wish(self.match, "--match")
+        wanted = search_text(self.match, "--match")
         return {"filter": wanted} if isinstance(wanted, str) else {"pattern": wanted.pattern}
 
     def _wait(self, context: Context, begun: dict[str, Any]) -> dict[str, Any]:

@@ -217,7 +217,7 @@ def _run(file: Path) -> None:
 
     from tiercel.pipeline.batch import Batch  # noqa: PLC0415
     from tiercel.pipeline.monitoring import monitoring  # noqa: PLC0415
-    from tiercel.pipeline.progress import batch_line, show, watching  # noqa: PLC0415
+    from tiercel.pipeline.progress import batch_line, progress_bar, show  # noqa: PLC0415
     from tiercel.pipeline.running import run as run_pipeline  # noqa: PLC0415
     from tiercel.pipeline.spark import open_session  # noqa: PLC0415
 
@@ -229,7 +229,7 @@ def _run(file: Path) -> None:
         described.pipeline.name, described.pipeline.master, described.spark, described.state / "spark.log"
     )
     try:
-        with monitoring(described) as tell, watching(described, console) as watch:
+        with monitoring(described) as tell, progress_bar(described, console) as watch:
 
             def report(batch: Batch) -> None:
                 if not console.is_terminal and not is_log:

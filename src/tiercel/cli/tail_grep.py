@@ -136,7 +136,7 @@ def grep(
     wanted = (
         expression(re.escape(pattern), "PATTERN", ignore_case=ignore_case)
         if fixed
-        else wish(pattern, "PATTERN", ignore_case=ignore_case)
+        else search_text(pattern, "PATTERN", ignore_case=ignore_case)
     )
     total = 0
     for queue in queues:
@@ -171,7 +171,7 @@ def expression(pattern: str, word: str, *, ignore_case: bool = False) -> "re.Pat
 Place = tuple[str, "re.Match[str] | None"]
 
 
-def wish(text: str, word: str, *, ignore_case: bool = False) -> "re.Pattern[str] | str":
+def search_text(text: str, word: str, *, ignore_case: bool = False) -> "re.Pattern[str] | str":
     """A text with fields is a filter, any other a regular expression."""
     if not _FIELD.search(text):
         return expression(text, word, ignore_case=ignore_case)

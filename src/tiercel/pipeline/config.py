@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 from pyspark_msmq.endpoints import read_endpoints
 from tiercel import columns
-from tiercel.pipeline.tables.places import SCHEMES, scheme_of
+from tiercel.pipeline.tables.file_systems import SCHEMES, scheme_of
 from tiercel.pipeline.tables.table import FORMATS, NAMED, ON_STORES, TableOptions
 from tiercel.server.config import ConfigError
 

@@ -23,7 +23,7 @@ _ASK_S: Final = 5.0
 
 
 @contextmanager
-def watching(pipeline: Pipeline, console: Console) -> Iterator[Watch]:
+def progress_bar(pipeline: Pipeline, console: Console) -> Iterator[Watch]:
     """A function to call while the pipeline runs."""
     if not console.is_terminal:
         yield lambda _query, _summary: None

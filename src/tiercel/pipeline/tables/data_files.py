@@ -21,7 +21,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from tiercel.pipeline.tables.places import ParquetSink, joined, open_parquet
+from tiercel.pipeline.tables.file_systems import ParquetSink, joined, open_parquet
 from tiercel.pipeline.tables.statistics import statistics_of
 from tiercel.pipeline.tables.table import MIB
 

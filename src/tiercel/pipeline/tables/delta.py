@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tiercel.pipeline.tables.changes import Changes, changes
 from tiercel.pipeline.tables.data_files import DataFile, Layout, file_prefix, nullable, schema_of, write_files
-from tiercel.pipeline.tables.places import joined, local_path
+from tiercel.pipeline.tables.file_systems import joined, local_path
 from tiercel.pipeline.tables.reading import Fragment, read_fragments
 from tiercel.pipeline.tables.table import (
     MIB,

@@ -38,7 +38,7 @@ from tiercel.pipeline.tables.data_files import (
     schema_of,
     write_files,
 )
-from tiercel.pipeline.tables.places import joined, listing, local_path, remove_file
+from tiercel.pipeline.tables.file_systems import joined, listing, local_path, remove_file
 from tiercel.pipeline.tables.reading import Fragment, read_fragments
 from tiercel.pipeline.tables.table import (
     MIB,

@@ -37,7 +37,7 @@ from tiercel.pipeline.tables.data_files import (
     write_files,
     write_table,
 )
-from tiercel.pipeline.tables.places import sync
+from tiercel.pipeline.tables.file_systems import sync
 from tiercel.pipeline.tables.table import (
     MIB,
     Compacted,

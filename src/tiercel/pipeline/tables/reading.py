@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from tiercel.pipeline.tables.places import open_parquet
+from tiercel.pipeline.tables.file_systems import open_parquet
 
 
 class Fragment(NamedTuple):
