@@ -1,7 +1,7 @@
 import copy
 import pickle
-import re
 from ipaddress import IPv4Address
+from urllib.parse import unquote
 from uuid import UUID
 
 import pytest
@@ -248,7 +248,8 @@ def direct_names(draw: st.DrawFn) -> DirectFormatName:
     if kind is SYSTEM:
         return DirectFormatName(protocol, PathName(computer, kind, draw(st.sampled_from(SystemQueue))))
     subqueue, journal = draw(st.sampled_from([(None, False), ("Retry", False), (None, True)]))
-    names = queues.filter(lambda name: not re.search(r"[?]|%2[04]", name)) if protocol.is_http else queues
+    names = queues.filter(lambda name: "?" not in name and unquote(name) == name)
+    names = names if protocol.is_http else queues
     return DirectFormatName(protocol, PathName(computer, kind, draw(names), subqueue, journal))
 
 
@@ -466,6 +467,29 @@ def test_a_list_may_be_as_long_as_the_limit() -> None:
     assert len(name.elements) == MAX_ELEMENTS
 
 
+@pytest.mark.conformance("SRMP-004")
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("http://h/msmq/private%24/gr%C3%B6%c3%9fe", "größe"),
+        ("http://h/%6Dsmq/private$/%71", "q"),
+        ("http://h/msmq/private$%5Cq", "q"),
+        ("http://h/msmq/private$/50%", "50%"),
+        ("http://h/msmq/private$/gr%F6%DFe", "gr%F6%DFe"),  # no UTF-8
+    ],
+)
+def test_urls_may_be_percent_encoded(url: str, name: str) -> None:
+    assert DirectFormatName.from_wire(url) == direct("HTTP", "h", PRIVATE, name)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://%68/msmq/q", "http://h/msmq/a%3Fb", "http://h/msmq/a%2Fb", "http://h/msmq/a%00"]
+)
+def test_percent_encoding_hides_nothing(url: str) -> None:
+    with pytest.raises(IllegalFormatNameError):
+        DirectFormatName.from_wire(url)
+
+
 @pytest.mark.parametrize("number", [-1, 2**32])
 def test_private_numbers_have_32_bits(number: int) -> None:
     with pytest.raises(IllegalFormatNameError):
@@ -474,7 +498,14 @@ def test_private_numbers_have_32_bits(number: int) -> None:
 
 @pytest.mark.parametrize(
     ("protocol", "queue"),
-    [("HTTP", "a/b"), ("HTTPS", "a/b"), ("HTTP", "a?b"), ("HTTP", "a%24"), ("HTTPS", "a%20b")],
+    [
+        ("HTTP", "a/b"),
+        ("HTTPS", "a/b"),
+        ("HTTP", "a?b"),
+        ("HTTP", "a%24"),
+        ("HTTPS", "a%20b"),
+        ("HTTP", "a%41"),
+    ],
 )
 def test_a_url_cannot_hold_every_queue_name(protocol: str, queue: str) -> None:
     assert str(direct("OS", "h", PUBLIC, queue)) == rf"DIRECT=OS:h\{queue}"

@@ -16,6 +16,7 @@ from enum import StrEnum
 from functools import lru_cache
 from ipaddress import IPv4Address, ip_address
 from typing import Self
+from urllib.parse import unquote
 from uuid import UUID
 
 from tiercel.model.errors import IllegalFormatNameError, IllegalQueuePathNameError
@@ -36,8 +37,8 @@ _GUID = r"([0-9A-F]{8}-(?:[0-9A-F]{4}-){3}[0-9A-F]{12})"
 _IPX_ADDRESS = re.compile(r"[0-9A-Fa-f]{8}[.:][0-9A-Fa-f]{12}")
 _HTTP_HOST = re.compile(r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<name>[^:@?#%\[\]]+))(?::(?P<port>[0-9]{0,5}))?")
 _HTTP_VALUE = re.compile(r"//([^/]*)/msmq/((?:private\$/)?[^/]*)", re.IGNORECASE)
-# What ends a name in a URL or is read as another character there.
-_NOT_IN_URL = re.compile(r"[/?]|%2[04]")
+_NOT_IN_URL = re.compile("[/?]")  # ends a name there
+_ENCODED = re.compile("%[0-9A-Fa-f]{2}")
 _SYSTEM_QUEUES = {queue.casefold() for queue in SystemQueue}
 
 
@@ -125,7 +126,8 @@ class DirectFormatName(FormatName):
     r"""A queue by the address of its computer (2.1.2): `OS:` and the like, and then a path name.
 
     HTTP names are URLs, `HTTP://host:port/msmq/private$/queue`; the computer of their path is `host:port`.
-    They may have a query, which only `wire_name` keeps, and `%24` for `$` and `%20` for a blank (SRMP-004).
+    They may have a query, which only `wire_name` keeps, and characters may be percent-encoded, such as
+    `%24` for `$` (SRMP-004).
     """
 
     protocol: DirectProtocol
@@ -193,7 +195,7 @@ class DirectFormatName(FormatName):
         if self.path.kind is PathKind.SYSTEM and self.path.queue.casefold() not in _SYSTEM_QUEUES:
             problem = f"there is no system queue {shown(self.path.queue)}"
             raise _illegal(self, problem, fix=f"use one of {', '.join(SystemQueue)}")
-        if self.is_http and (bad := _NOT_IN_URL.search(f"{self.path.queue}{self.path.subqueue}")):
+        if self.is_http and (bad := _not_in_url(f"{self.path.queue}{self.path.subqueue}")):
             problem = f"the queue name contains {bad[0]}, which a URL cannot have in a name"
             raise _illegal(self, problem, fix="use DIRECT=OS:")
         object.__setattr__(self, "wire_name", self.wire_name or self._canonical_value())
@@ -378,8 +380,7 @@ def _parse_direct(value: str) -> DirectFormatName:
 def _parse_direct_path(protocol: DirectProtocol, text: str) -> PathName:
     if protocol.is_http:
         # The grammar ends "/MSMQ" with backslashes; users and Windows write a URL. Both are accepted.
-        url = text.partition("?")[0].replace("%24", "$").replace("%20", " ").replace("\\", "/")
-        match = _HTTP_VALUE.fullmatch(url)
+        match = _HTTP_VALUE.fullmatch(_decode_path(text.partition("?")[0].replace("\\", "/")))
         if match is None:
             raise _illegal(
                 f"DIRECT={protocol}:{text}", "it is not the URL of a queue", _ADDRESS_FORMS[protocol]
@@ -389,6 +390,25 @@ def _parse_direct_path(protocol: DirectProtocol, text: str) -> PathName:
     if protocol is DirectProtocol.TCP and address[:1] + address[-1:] == "[]":
         address = address[1:-1]
     return PathName.on(address, local_name)
+
+
+def _not_in_url(name: str) -> "re.Match[str] | None":
+    """What ends a name in a URL, or is read as another character there."""
+    return _NOT_IN_URL.search(name) or (None if _decode(name) == name else _ENCODED.search(name))
+
+
+def _decode_path(url: str) -> str:
+    """A URL whose path has no percent-encoding any more."""
+    path_at = url.find("/", len("//"))
+    return url if path_at < 0 else url[:path_at] + _decode(url[path_at:])
+
+
+def _decode(text: str) -> str:
+    """Text without percent-encoding of UTF-8; the text itself if it is encoded in another way."""
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return text
 
 
 def _is_address(protocol: DirectProtocol, text: str) -> bool:
