@@ -1,5 +1,8 @@
 """Messages to HTTP names: requests, answers, timers. [MC-MQSRM] 3.1.7. The test plays the server."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from engine.harness import Box
@@ -10,15 +13,20 @@ from tiercel.model.codes import (
     OutgoingQueueState,
     QueueAccess,
 )
-from tiercel.model.errors import IllegalPropertyValueError, UnsupportedFormatNameOperationError
+from tiercel.model.errors import (
+    IllegalPropertyValueError,
+    MessageTooLargeError,
+    UnsupportedFormatNameOperationError,
+)
 from tiercel.model.format_name import FormatName
+from tiercel.model.limits import MAX_PACKET_SIZE
 from tiercel.srmp.actions import Dial
 from tiercel.srmp.http_request import read_http_request
 from tiercel.srmp.request import SrmpRequest, read_srmp
 from tiercel.srmp.settings import Settings
 
 from .test_streams import send
-from .world import Side
+from .world import Net, Side
 
 Q = "DIRECT=HTTP://there/msmq/private$/Orders"
 
@@ -128,6 +136,7 @@ class TestAnAnswer:
         assert bodies(side) == [b"1", b"2"]
         assert (box.state.count, side.dead_letters.bodies(), side.journal.bodies()) == (0, [b"1"], [])
         assert side.discarded() == [MessageClass.NACK_BAD_DST_Q] * 2
+        assert all("400 Bad Request" in line.reason for line in side.discards())
 
     @pytest.mark.conformance("SRMP-020")
     def test_of_another_success_is_like_200(self, side: Side, box: Box) -> None:
@@ -307,7 +316,41 @@ class TestPause:
         assert bodies(side) == [b"1", b"2", b"3"]
 
 
+def sizes_that_are_taken(send_one: Callable[[bytes], object]) -> list[int]:
+    """The longest body that may be sent is among them."""
+    fits, too_long = MAX_PACKET_SIZE - 40_000, MAX_PACKET_SIZE
+    taken = []
+    while too_long - fits > 1:
+        size = (fits + too_long) // 2
+        try:
+            send_one(bytes(size))
+        except MessageTooLargeError:
+            too_long = size
+        else:
+            taken.append(fits := size)
+    return taken
+
+
 class TestASendThatIsRefused:
+    @pytest.mark.conformance("SRMP-023")
+    @pytest.mark.parametrize(
+        "more",
+        [{}, {"label": "<" * 249}, {"extension": bytes(9000)}, {"response_queue": FormatName.parse(Q)}],
+    )
+    def test_what_fits_here_fits_there_with_its_envelope(self, more: dict[str, Any]) -> None:
+        net = Net()
+        here, there = net.add("here"), net.add("there")
+        there.create("q")
+        there.create("t", transactional=True)
+        q, t = (here.to("there", name) for name in "qt")
+        simple = sizes_that_are_taken(lambda body: q.send(body, **more))
+        of_a_stream = sizes_that_are_taken(lambda body: send(here, t, body, **more))
+        net.sleep(1)
+        assert [len(each.body) for each in there.box("q").messages()] == simple
+        assert [len(each.body) for each in there.box("t").messages()] == of_a_stream
+        assert simple
+        assert of_a_stream
+
     @pytest.mark.conformance("SRMP-022")
     def test_a_stream_to_https_needs_a_listener_for_its_receipts(self, side: Side) -> None:
         box = side.box("DIRECT=HTTPS://there/msmq/private$/q")

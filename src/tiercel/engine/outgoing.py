@@ -278,11 +278,11 @@ class Outgoing:
             for _, record in records:
                 self._delivery.copies.journal_at_source(UserMessage(record.packet), record)
 
-    def refused(self, taken: Taken, reason: MessageClass) -> None:
+    def refused(self, taken: Taken, reason: MessageClass, detail: str = "") -> None:
         """The next hop will never take the messages."""
         for landed in _landed((taken,)):
             for lookup_id, record in self._records(landed):
-                self._delivery.finish(taken.queue, lookup_id, record, reason)
+                self._delivery.finish(taken.queue, lookup_id, record, reason, detail=detail)
 
     def ordered(self, run: Iterable[Taken]) -> None:
         """The destination has the messages, in order."""

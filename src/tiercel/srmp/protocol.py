@@ -12,9 +12,14 @@ from tiercel.engine.engine import Engine
 from tiercel.engine.machine import CarrierMachine, Close
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, MessageClass
-from tiercel.model.errors import IllegalPropertyValueError, UnsupportedFormatNameOperationError
+from tiercel.model.errors import (
+    IllegalPropertyValueError,
+    MessageTooLargeError,
+    UnsupportedFormatNameOperationError,
+)
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
 from tiercel.model.identifiers import NULL_GUID
+from tiercel.model.limits import MAX_PACKET_SIZE
 from tiercel.model.message import Message
 from tiercel.srmp.actions import Action
 from tiercel.srmp.connection_info import ConnectionInfo
@@ -35,6 +40,7 @@ from tiercel.srmp.stream_receipts import StreamReceipts
 
 # 3.1.5.1.5 has neither negative arrival acknowledgements nor reports (SRMP-061, SRMP-117).
 _NOT_CARRIED = frozenset(MessageClass) - DECISIONS - {MessageClass.NORMAL, MessageClass.ACK_REACH_QUEUE}
+_ALWAYS_FITS = MAX_PACKET_SIZE - 2**20  # bytes; an envelope has at most 1 MiB in all its forms
 _OTHER_SCHEME = {DirectProtocol.HTTP: "DIRECT=HTTPS", DirectProtocol.HTTPS: "DIRECT=HTTP"}
 
 
@@ -241,12 +247,21 @@ class SrmpProtocol(CarrierMachine[Action]):
         if message.signature and message.connector_type == NULL_GUID:
             self._check_signing(name)
         check_administration_queue(message)
+        self._check_size(message)
 
     def _check_signing(self, name: DirectFormatName) -> None:
         if not self._context.settings.xml_signatures:
             problem = "XML signatures, which have SHA-1 only, are off"
             fix = "set [srmp] xml_signatures = true, or send the message unsigned over HTTPS"
             raise UnsupportedFormatNameOperationError(str(name), problem=problem, fix=fix)
+
+    def _check_size(self, message: Message) -> None:
+        """Receivers keep the whole request in a packet, which is larger than ours (SRMP-023)."""
+        if len(message.body) + len(message.extension) <= _ALWAYS_FITS:
+            return
+        size = self._writer.stored_size(message)
+        if size > MAX_PACKET_SIZE:
+            raise MessageTooLargeError("message with its SOAP envelope", limit=MAX_PACKET_SIZE, present=size)
 
     def paused(self, queue: QueueState) -> None:
         self._sender(queue).pause()

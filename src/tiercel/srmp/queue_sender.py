@@ -178,8 +178,11 @@ class QueueSender:
             else:
                 self._outgoing.delivered((taken,))
         elif status == HTTPStatus.BAD_REQUEST:
-            self._outgoing.refused(taken, MessageClass.NACK_BAD_DST_Q)
-            reason = "the server answered 400 Bad Request: it will never take the message"
+            # Of the reasons for a 400 this is the most frequent; the class has to be one of them.
+            reason = (
+                "the server answered 400 Bad Request: it has no such queue, or will never take the message"
+            )
+            self._outgoing.refused(taken, MessageClass.NACK_BAD_DST_Q, reason)
             self._context.tell("failed", self._address, self._name, reason)
         else:
             return False

@@ -1,5 +1,6 @@
 """The requests that carry our messages away: [MC-MQSRM] 3.1.7.2.4."""
 
+from copy import copy
 from dataclasses import replace
 
 from tiercel.engine.engine import Engine
@@ -9,15 +10,18 @@ from tiercel.model.format_name import DirectFormatName, DirectProtocol
 from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.message import Message
 from tiercel.srmp.context import Context
-from tiercel.srmp.message import envelope_of
+from tiercel.srmp.http_request import HttpRequest
+from tiercel.srmp.message import envelope_of, read_message
 from tiercel.srmp.queue_urls import write_url
 from tiercel.srmp.receipt_tokens import ReceiptTokens
-from tiercel.srmp.request import write_srmp
+from tiercel.srmp.request import read_srmp, write_srmp
 from tiercel.srmp.usual_request import UsualRequests
-from tiercel.wire.message import decode_message
+from tiercel.wire.message import decode_message, encode_message
 from tiercel.wire.soap_header import CompoundMessageHeader
 
 _RECEIPTS_PATH = "/MSMQ/PRIVATE$/order_queue$"
+# The id, the place in a stream, the token of its receipts, the parts of the body and the extension.
+_NOT_YET_KNOWN_BYTES = 4096
 
 
 def no_listener(name: DirectFormatName) -> str:
@@ -55,9 +59,23 @@ class RequestWriter:
             signature = make_signature(parts_of(taken.packet), message.signature)
         return self._write(message, receipts_url, signature)
 
+    def stored_size(self, message: Message) -> int:
+        """At most the size of the packet in which a receiver keeps a message that is about to be sent."""
+        name, bare = message.destination_queue, copy(message)
+        assert isinstance(name, DirectFormatName)
+        bare.body = bare.extension = b""
+        request = self._request(bare, self.receipts_base(name) if message.is_transactional else "")
+        received = encode_message(read_message(read_srmp(request), 0), over_http=True)
+        return len(received) + _NOT_YET_KNOWN_BYTES + len(message.body) + 2 * len(message.extension)
+
     def _write(
         self, message: Message, receipts_url: str = "", signature: XmlSignature | None = None
     ) -> bytes:
+        return self._request(message, receipts_url, signature).encode()
+
+    def _request(
+        self, message: Message, receipts_url: str = "", signature: XmlSignature | None = None
+    ) -> HttpRequest:
         envelope = envelope_of(message, stream_sender=self._identifier, receipts_url=receipts_url)
         return write_srmp(
             envelope if signature is None else replace(envelope, signature=signature),
@@ -65,7 +83,7 @@ class RequestWriter:
             message.extension or None,
             content_guid=self._identifier,
             boundary=message.id.uniquifier,
-        ).encode()
+        )
 
     def receipts_url(self, name: DirectFormatName, sequence: int) -> str:
         """`sendReceiptsTo` for a stream to `name`, with its token."""
