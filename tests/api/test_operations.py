@@ -222,6 +222,8 @@ class TestAudit:
     def test_a_line_for_each_change(self, served: Asked, queue: str) -> None:
         filled(served, queue, 1)
         delete(served, queue, dry_run=True)
+        served.post(f"{at(queue)}/purge", dry_run=True)
+        served.ask("DELETE", at(queue), params={"dry_run": True})
         done = delete(served, queue)
         served.post(f"/operations/{done['id']}/undo")
         served.ask("DELETE", f"{at('nowhere')}")

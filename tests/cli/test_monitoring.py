@@ -20,7 +20,7 @@ class TestStreams:
         run.fine("send", self.FAR, "hello", "--transactional")
         rows = run.fine("streams").lines
         assert "SEQUENCE" in rows[0]
-        assert any(row.startswith(f"outgoing  {self.FAR}") for row in rows)
+        assert any(row.startswith(f"{self.FAR}  outgoing") for row in rows)
         record = next(each for each in run.fine("streams", "--json").records if each["queue"] == self.FAR)
         assert (record["direction"], record["number"], record["acknowledged"]) == ("out", 1, 0)
         run.fine("purge", "--yes", self.FAR)

@@ -64,8 +64,17 @@ class TestLayout:
         assert " ".join(" ".join(reason).split()) == f"reason {REASON}"
 
     def test_a_name_that_leaves_no_room_is_above_its_values(self) -> None:
+        name = "DIRECT=OS:" + "computer." * 4 + r"example\private$\orders"
+        head, *lines = texts([row(), row(queue=name)], 80)
+        at = head.index("MESSAGES") + len("MESSAGES") - len("1,234")
+        assert lines[0].startswith("orders ")
+        assert lines[2] == name
+        assert lines[3].startswith(" " * at + "1,234  xxx")
+        assert lines[0][at:] == lines[3][at:]
+
+    def test_a_terminal_too_narrow_for_a_table_gets_a_list(self) -> None:
         name = "DIRECT=OS:" + "computer." * 8 + r"example\private$\orders"
-        lines = ["".join(line) for line in layout([row(queue=name)], COLUMNS, 80, rule=False)]
+        lines = ["".join(line) for line in layout([row(queue=name)], COLUMNS, 40, rule=False)]
         assert lines[0] == name
         assert lines[1] == "    messages  1,234"
         assert "".join(lines).count("y") == 90 + 1  # of "body"
@@ -153,4 +162,6 @@ def test_a_real_terminal_shows_every_answer(columns: int, data: Path, run: Run) 
     assert transactions[0]["id"] in flat
     assert "in doubt" in flat
     assert "a-spark-job" in flat
-    assert "idle" in flat  # the state of the outgoing queue, in a word that needs no specification
+    assert (
+        "waiting to connect" in flat
+    )  # the state of the outgoing queue, in a word that needs no specification

@@ -18,7 +18,7 @@ _JOURNAL_SLOT: Final = 0x8000_0000
 _TEXTS: Final = {
     LifeKind.MOVED: "was moved to {queue}",
     LifeKind.GIVEN_BACK: "was sent and not acknowledged; it will be sent again",
-    LifeKind.HELD: "a reader took it from {queue}",
+    LifeKind.HELD: "was taken from {queue}",
     LifeKind.CLAIMED: "was claimed from {queue}",
     LifeKind.RETURNED: "was given back to {queue}",
     LifeKind.DELIVERED: "the next computer on the way to {queue} has it",
@@ -86,6 +86,8 @@ def _sentence(engine: Engine, event: LifeEvent) -> Sentence:
             state, topic = (
                 ("received", "received") if is_received else ("ended", f"ended: {class_meaning(code)}")
             )
+        case LifeKind.HELD:
+            text, by = f"{_TEXTS[event.kind].format(queue=queue)} by {actor or 'a reader'}", ""
         case kind:
             text = _TEXTS[kind].format(queue=queue)
             state = "delivered" if kind in {LifeKind.DELIVERED, LifeKind.ORDERED} else ""

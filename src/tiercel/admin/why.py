@@ -19,7 +19,7 @@ from tiercel.admin.queues import kind_of
 from tiercel.admin.runner import Runner
 from tiercel.engine.discards import Discard
 from tiercel.engine.engine import Engine
-from tiercel.engine.life import LifeEvent
+from tiercel.engine.life import LifeEvent, LifeKind
 from tiercel.engine.tracing import Place, Trace, TraceKind
 from tiercel.model.codes import MessageClass, class_meaning
 from tiercel.model.format_name import FormatName
@@ -114,8 +114,9 @@ def _told(engine: Engine, wanted: MessageId, traces: list[Trace], life: list[Lif
     story = _Story()
     told = sentences(engine, life)
     story.sent_by = next((each.actor for each in told if each.is_first), "")
+    has_returns = any(each.kind is LifeKind.RETURNED for each in life)
     for trace in traces:
-        _tell(engine, story, wanted, trace)
+        _tell(engine, story, wanted, trace, has_returns=has_returns)
     for line in engine.tracing.discards(wanted):
         _tell_discard(story, line)
     if any(each.is_first for each in told):  # it is known where
@@ -166,7 +167,9 @@ def _tell_end(story: _Story, told: list[Sentence]) -> None:
         story.add(told[-1].time, "is not here any more: express messages do not outlive a restart", rank=9)
 
 
-def _tell(engine: Engine, story: _Story, wanted: MessageId, trace: Trace) -> None:
+def _tell(
+    engine: Engine, story: _Story, wanted: MessageId, trace: Trace, *, has_returns: bool = False
+) -> None:
     if trace.kind is TraceKind.ANSWER:
         _tell_answer(engine, story, wanted, trace)
         return
@@ -189,7 +192,7 @@ def _tell(engine: Engine, story: _Story, wanted: MessageId, trace: Trace) -> Non
     elif trace.record.is_copy:
         _tell_copy(story, trace, name, packet)
     else:
-        _tell_queue(story, trace, name)
+        _tell_queue(story, trace, name, has_returns=has_returns)
 
 
 def short_name(engine: Engine, trace: Trace) -> str:
@@ -275,7 +278,7 @@ def _tell_place(story: _Story, trace: Trace, name: str) -> None:
     story.add(trace.record.arrival_time, text, 2, f"copied {trace.queue.slot}")
 
 
-def _tell_queue(story: _Story, trace: Trace, name: str) -> None:
+def _tell_queue(story: _Story, trace: Trace, name: str, *, has_returns: bool) -> None:
     record = trace.record
     if name.casefold().endswith(";trash"):
         story.states.add("trash")
@@ -289,7 +292,7 @@ def _tell_queue(story: _Story, trace: Trace, name: str) -> None:
     else:
         story.add(record.arrival_time, "arrived on this computer", topic="arrived")
         story.add(record.last_move_time, f"was moved to {name}, {place}", 2, f"moved {_slot(trace)}")
-    if record.abort_count:
+    if record.abort_count and not has_returns:  # otherwise the recorded events tell when
         times = "once" if record.abort_count == 1 else f"{record.abort_count} times"
         story.add(record.last_move_time or record.arrival_time, f"was given back {times} by its readers", 3)
     if trace.lock is None:

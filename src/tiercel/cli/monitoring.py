@@ -37,6 +37,8 @@ def _state(queue: Record) -> Styled:
         return _STATES["on_hold"]
     if queue["state"] == "need_validation" and queue["history"]:  # tried, and to be tried again
         return _STATES["waiting"]
+    if queue["state"] == "inactive" and queue["count"]:
+        return Styled("waiting to connect", "yellow")
     state: Styled = _words(_STATES, queue["state"])
     return state
 

@@ -256,7 +256,8 @@ _SHOWN_APART: Final = frozenset({"line", "time", "who", "what", "subject", "prev
 
 
 def _details(line: Record) -> str:
-    return ", ".join(f"{name} {value}" for name, value in line.items() if name not in _SHOWN_APART)
+    apart = _SHOWN_APART | ({"address"} if line.get("address") == line.get("who") else frozenset())
+    return ", ".join(f"{name} {value}" for name, value in line.items() if name not in apart)
 
 
 _AUDIT: Final = (

@@ -32,8 +32,8 @@ Examples:
 verbs.add_typer(streams, name="streams")
 
 _COLUMNS: Final = (
-    Column("", lambda each: "outgoing" if each["direction"] == "out" else "incoming"),
     Column("QUEUE", lambda each: Styled(each["queue"], "bold")),
+    Column("", lambda each: "outgoing" if each["direction"] == "out" else "incoming"),
     Column("QUEUE MANAGER", lambda each: each["peer"] or "", below=True),
     Column("SEQUENCE", lambda each: each["sequence"], below=True),
     Column("NUMBER", lambda each: number(each["number"]), "right"),

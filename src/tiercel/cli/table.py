@@ -1,8 +1,9 @@
 """Tables that fit the terminal and still show their answer.
 
 A table that is too wide for one line per row first shortens the columns that fold (labels, bodies). If that
-is not enough, the columns that go below (reasons, long names) get lines of their own under their row. If the
-rest is still too wide, each row becomes a list of names and values. Nothing else is ever shortened.
+is not enough, the columns that go below (reasons, long names) get lines of their own under their row. Then
+the first column gets what the others leave, and a name that is longer stands on a line above its values. If
+the rest is still too wide, each row becomes a list of names and values. Nothing else is ever shortened.
 """
 
 import textwrap
@@ -60,11 +61,13 @@ class _Cells(NamedTuple):
 def layout(rows: Sequence[Record], columns: Sequence[Column], width: int, *, rule: bool) -> list[Line]:
     """The lines of a table; columns that are empty in every row are omitted."""
     filled = [each for each in (_cells(column, rows) for column in columns) if any(each.texts)]
-    for least, inline in (
-        (_COMFORTABLE, filled),
-        (_NARROWEST, [each for each in filled if not each.column.below]),
+    short = [each for each in filled if not each.column.below]
+    for least, inline, overhangs in (
+        (_COMFORTABLE, filled, False),
+        (_NARROWEST, short, False),
+        (_COMFORTABLE, short, True),
     ):
-        widths = _widths(inline, width, least)
+        widths = _widths(inline, width, least, overhangs=overhangs)
         if widths is not None:
             below = [each for each in filled if each not in inline]
             return _lines(inline, widths, below, width, rule=rule)
@@ -79,10 +82,15 @@ def _cells(column: Column, rows: Iterable[Record]) -> _Cells:
     return _Cells(column, texts, max(map(cell_len, (column.title, *texts)), default=0))
 
 
-def _widths(cells: Sequence[_Cells], width: int, least: int) -> list[int] | None:
-    """Natural widths, except that folding columns share what is left; None if that is too little."""
-    room = width - _GAP * (len(cells) - 1) - sum(each.width for each in cells if not each.column.folds)
-    folding = sorted((each.width, number) for number, each in enumerate(cells) if each.column.folds)
+def _widths(cells: Sequence[_Cells], width: int, least: int, *, overhangs: bool) -> list[int] | None:
+    """Natural widths, except that folding columns share what is left; None if that is too little.
+
+    A first column that `overhangs` has a share of it, too.
+    """
+    shares = [each.column.folds or (overhangs and number == 0) for number, each in enumerate(cells)]
+    fixed = sum(each.width for each, has_share in zip(cells, shares, strict=True) if not has_share)
+    room = width - _GAP * (len(cells) - 1) - fixed
+    folding = sorted((each.width, number) for number, each in enumerate(cells) if shares[number])
     widths = [each.width for each in cells]
     if room < sum(min(wide, least) for wide, _ in folding):
         return None
@@ -100,7 +108,11 @@ def _lines(
     if rule:
         lines.append([Styled("─" * (sum(widths) + _GAP * (len(widths) - 1)), "dim")])
     for row in range(len(cells[0].texts) if cells else 0):
-        lines.append(_line([each.texts[row] for each in cells], cells, widths))
+        texts = [each.texts[row] for each in cells]
+        if cell_len(texts[0]) > widths[0] and not cells[0].column.folds:
+            lines.append([texts[0]])
+            texts[0] = Styled("")
+        lines.append(_line(texts, cells, widths))
         for each in below:
             lines += _wrapped(each, row, width, titles)
     return lines

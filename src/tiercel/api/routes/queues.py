@@ -92,14 +92,16 @@ async def change_queue(
 
 @router.delete("/queues/{queue}", **needs(Role.ADMIN, audit="delete queue"), response_model=Counts)
 async def delete_queue(api: Context, request: Request, queue: QueueName, dry_run: DryRun = False) -> Response:
+    about(request, dry_run=dry_run)
     counts = await api.queues.delete(queue, dry_run=dry_run)
-    about(request, **counts, dry_run=dry_run)
+    about(request, **counts)
     return answer(counts | {"dry_run": dry_run})
 
 
 @router.post("/queues/{queue}/purge", **needs(Role.ADMIN, audit="purge queue"), response_model=Counts)
 async def purge_queue(api: Context, request: Request, queue: QueueName, dry_run: DryRun = False) -> Response:
     """Ends every message present now; each is listed in the discard ledger."""
+    about(request, dry_run=dry_run)  # first: a dry run leaves no line in the audit log
     counts = await api.queues.purge(queue, dry_run=dry_run)
-    about(request, **counts, dry_run=dry_run)
+    about(request, **counts)
     return answer(counts | {"dry_run": dry_run})
