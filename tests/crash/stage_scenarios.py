@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import tiercel
-from tiercel.engine.publication import Publication, Published, Row
+from tiercel.engine.publication import Publication, Published, Row, RowsOf
 from tiercel.engine.stage_records import StageId
 from tiercel.model.errors import StageRefusedError
 from tiercel.model.format_name import FormatName
@@ -31,11 +31,26 @@ def rows_of(queue: str = "a") -> Callable[[bytes], Iterator[Row]]:
     return rows
 
 
-def begin(world: World, *names: str, transactional: bool = True) -> Publication:
+def rows_by_turns(*queues: str) -> RowsOf:
+    turns = [rows_of(queue) for queue in queues]
+
+    def rows(payload: bytes) -> Iterator[Row]:
+        for turn, label in enumerate(payload.split()):
+            yield from turns[turn % len(turns)](label)
+
+    return rows
+
+
+def begin(
+    world: World,
+    *names: str,
+    transactional: bool = True,
+    rows: RowsOf | None = None,
+) -> Publication:
     driver, ids = world.driver, [StageId.parse(name) for name in names]
     publication = driver.run(
         lambda: driver.engine.stages.begin_publish(
-            "app", "7", ids, rows_of(), driver.token, transactional=transactional
+            "app", "7", ids, rows or rows_of(), driver.token, transactional=transactional
         )
     )
     assert isinstance(publication, Publication)
@@ -86,6 +101,48 @@ def a_publish_in_slices(world: World) -> Story:
     yield "a: 0\nstaged: app/7/0/x=3"
     world.driver.run(publication.commit)
     yield "a: 0 1 2 3\nbatches: app/7=3"
+
+
+@scenario
+def a_publish_stored_in_slices(world: World) -> Story:
+    world.create("a", transactional=True)
+    world.create("b", transactional=True)
+    with world.qm.transaction() as transaction:
+        world.send("a", "0", transaction=transaction)
+    stage(world, "app/7/0/x", "1 2 3")
+    stage(world, "app/7/1/y", "4 5")
+    yield "a: 0\nb:\nstaged: app/7/0/x=3 app/7/1/y=2"
+    publication = begin(world, "app/7/0/x", "app/7/1/y", rows=rows_by_turns("a", "b"))
+    world.driver.run(publication.prepare)
+    yield "a: 0\nb:\nstaged: app/7/0/x=3 app/7/1/y=2"
+    for _ in range(2):
+        world.driver.run(lambda: publication.store(2))
+        yield "a: 0\nb:\nstaged: app/7/0/x=3 app/7/1/y=2"
+    world.receive("a")
+    yield "a:\nb:\nstaged: app/7/0/x=3 app/7/1/y=2"
+    world.driver.run(publication.commit)
+    yield "a: 1 3 4\nb: 2 5\nbatches: app/7=5"
+
+
+@scenario
+def a_publish_that_is_given_up(world: World) -> Story:
+    world.create("a")
+    world.create("b")
+    stage(world, "app/7/0/x", "1 2 3")
+    stage(world, "app/7/1/y", "4 5")
+    yield "a:\nb:\nstaged: app/7/0/x=3 app/7/1/y=2"
+    names, rows = ("app/7/0/x", "app/7/1/y"), rows_by_turns("a", "b")
+    publication = begin(world, *names, transactional=False, rows=rows)
+    world.driver.run(publication.prepare)
+    world.driver.run(lambda: publication.store(2))
+    world.driver.run(publication.abort)
+    yield "a:\nb:\nstaged: app/7/0/x=3 app/7/1/y=2"
+    publication = begin(world, *names, transactional=False, rows=rows)
+    world.driver.run(publication.prepare)
+    while not world.driver.run(lambda: publication.store(2)):
+        pass
+    world.restart()
+    yield "a:\nb:\nstaged: app/7/0/x=3 app/7/1/y=2"
 
 
 @scenario

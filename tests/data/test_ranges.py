@@ -13,6 +13,7 @@ from data.served import Served, serving, until
 from tiercel import columns
 from tiercel.data.ranges import PIECE_ROWS
 from tiercel.engine.records import encode_stats, message_key, slot_key, split_message_key
+from tiercel.model.identifiers import lookup_id_sequence
 from tiercel.store import Keyspace
 from tiercel.store.interface import View
 from tiercel.store.lmdb_store import LmdbStore
@@ -59,6 +60,8 @@ def change(store: LmdbStore) -> None:
     for number in range(1, COUNT):
         batch.put(Keyspace.MESSAGES, message_key(slot, lookup_id + number), only)
     batch.put(Keyspace.STATS, slot_key(slot), encode_stats(COUNT, COUNT * len(only)))
+    last = lookup_id_sequence(lookup_id) + 2 * COUNT
+    batch.put(Keyspace.META, b"sequential_id", last.to_bytes(8, "big"))
     key, value = _rows(batch, DAMAGED)[PIECE_ROWS + 5]
     batch.put(Keyspace.MESSAGES, key, value[:-1] + bytes([value[-1] ^ 1]))
     batch.commit()

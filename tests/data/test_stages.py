@@ -1,6 +1,7 @@
 """Staged sends over HTTP: stage, publish once, discard; and rows that cannot be sent."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -11,12 +12,14 @@ from data.served import Served, arrow, serving, stream
 from tiercel import columns
 
 PLAIN, STEPS, STRICT = r".\private$\plain", r".\private$\steps", r".\private$\strict"
+WHOLE = r".\private$\whole"
 LAST = 2**56 - 1
 
 
 def prepare(manager: tiercel.EmbeddedQueueManager) -> None:
     manager.create_queue(PLAIN)
     manager.create_queue(STEPS, transactional=True)
+    manager.create_queue(WHOLE, transactional=True)
     manager.create_queue(STRICT, transactional=True, authentication=True)
 
 
@@ -122,6 +125,28 @@ class TestPublish:
         body = {"app": "named", "batch": "1", "stages": ["named/1/0/a"]}
         assert served.post("/publish", **body, transactional=False)["published"] == 4
         assert labels(served, PLAIN, "n") == ["n1", "n2", "n3", "n4"]
+
+    def test_a_reader_meanwhile_sees_all_or_nothing(self, served: Served) -> None:
+        count = 8000
+        table = pa.table({"body": pa.array([b"y" * 100] * count, pa.binary()), "label": ["whole"] * count})
+        assert served.put("/stages/whole/1/0/a", stream(table))["rows"] == count
+        body = {"app": "whole", "batch": "1", "stages": ["whole/1/0/a"], "queue": WHOLE}
+        seen: set[int] = set()
+        with ThreadPoolExecutor(2) as pool:
+            published = pool.submit(served.post, "/publish", **body)
+
+            def count_cuts() -> None:
+                while not published.done():
+                    cuts = served.get("/cuts", queue=WHOLE, lo=0, hi=LAST)["cuts"]
+                    seen.add(sum(rows for _, rows, _ in cuts))
+
+            counted = pool.submit(count_cuts)
+            while not published.done():
+                seen.add(served.read(queue=WHOLE, lo=0, hi=LAST, columns="label").num_rows)
+            counted.result()
+        assert published.result()["published"] == count
+        assert seen <= {0, count}
+        assert served.read(queue=WHOLE, lo=0, hi=LAST, columns="label").num_rows == count
 
     def test_a_large_one_in_slices(self, served: Served) -> None:
         table = pa.table({"body": pa.array([b"y" * 100] * 3000, pa.binary()), "label": ["large"] * 3000})

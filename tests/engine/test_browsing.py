@@ -143,7 +143,7 @@ class TestOrders:
         world.create("other").send()
         before_last = world.engine.browsing.before_last
         assert world.run(lambda: [before_last(box.state, count) for count in (1, 3, 99)]) == [5, 3, 0]
-        assert world.engine.browsing.newest == 7
+        assert world.engine.browsing.newest(box.state) == 7
 
     def test_what_somebody_holds_is_marked_and_what_is_purged_is_gone(self, box: Box) -> None:
         world = box.world

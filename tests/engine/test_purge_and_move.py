@@ -239,7 +239,7 @@ class TestPurgeInParts:
 
     def test_until_what_was_there_has_gone(self, world: World, box: Box) -> None:
         box.send_all(b"1", b"2", b"3")
-        newest = world.engine.browsing.newest
+        newest = world.engine.browsing.newest(box.state)
         assert self.purge(box, newest, 2) == 2
         box.send(b"4", priority=7)
         assert [self.purge(box, newest, 2), self.purge(box, newest, 2)] == [1, 0]
@@ -247,7 +247,7 @@ class TestPurgeInParts:
 
     def test_what_was_taken_later_is_not_doomed(self, world: World, box: Box) -> None:
         box.send(b"old")
-        old, newest = box.take(), world.engine.browsing.newest
+        old, newest = box.take(), world.engine.browsing.newest(box.state)
         self.purge(box, newest, 1)
         box.send(b"new")
         new = box.take()

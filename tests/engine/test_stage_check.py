@@ -18,6 +18,14 @@ CHUNK = chunk_key(NAME, 1)
 STAGES, STAGED, PUBLISHED = Keyspace.STAGES, Keyspace.STAGED, Keyspace.PUBLISHED
 
 DAMAGES: dict[str, tuple[Damage, str]] = {
+    "unpublished messages": (
+        lambda spaces: spaces[Keyspace.UNPUBLISHED].update({b"?": b""}),
+        "unpublished: .*row 3f of unpublished messages",
+    ),
+    "unpublished messages that end too early": (
+        lambda spaces: spaces[Keyspace.UNPUBLISHED].update({bytes(11) + b"\2": bytes(7) + b"\1"}),
+        "unpublished: .*it ends before it begins",
+    ),
     "a head": (lambda spaces: spaces[STAGES].update({NAME: b"?"}), "stages: the head .*app/8/0/x.* read"),
     "the name of a head": (
         lambda spaces: spaces[STAGES].update({b"app/8": spaces[STAGES][NAME]}),

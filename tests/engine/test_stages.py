@@ -9,13 +9,17 @@ from unittest.mock import patch
 
 import pytest
 
+from tiercel.engine.claims import TRANSACTION_WAIT_S
+from tiercel.engine.handles import Waiter
 from tiercel.engine.publication import Publication, Published, Row, RowsOf
 from tiercel.engine.stage_records import Stage, StageId
+from tiercel.model.codes import MessageSeekAction
 from tiercel.model.errors import (
     AccessDeniedError,
     InsufficientResourcesError,
     InvalidParameterError,
     MqError,
+    QueueDeletedError,
     QueueNotFoundError,
     StageBusyError,
     StageNotFoundError,
@@ -24,11 +28,12 @@ from tiercel.model.errors import (
     TransactionUsageError,
 )
 from tiercel.model.format_name import FormatName
+from tiercel.model.identifiers import lookup_id_sequence
 from tiercel.model.limits import PUBLISHED_KEPT_S, STAGE_CHUNK_MAX_BYTES, STAGE_KEPT_DEFAULT_S
 from tiercel.model.message import Message
 from tiercel.store.interface import Keyspace
 
-from .harness import BOB, NOW, RECOVERABLE, SYSTEM, Box, World
+from .harness import BOB, NOW, RECOVERABLE, SYSTEM, Box, Walk, World, result_of
 
 DAY = 86_400
 BAD_NAMES = ["", "a b", "a/b", "ä", "x" * 101, "a\0", "a\n"]
@@ -533,6 +538,205 @@ class TestQuotas:
             job.stage(line)
         job.stage(line)
         assert job.publish(job.id()).messages == 1
+
+
+def stored(job: Job, world: World, *lines: str, **how: Any) -> Publication:
+    """A publication of which every message is in the store."""
+    job.stage(*lines)
+    publication = job.begin(job.id(), **how)
+    assert world.run(publication.prepare)
+    while not world.run(partial(publication.store, 2)):
+        pass
+    return publication
+
+
+class TestStoredBeforeTheCommit:
+    """The messages of a large batch are written in slices, and readers see nothing of it until the commit."""
+
+    @pytest.fixture
+    def publication(self, world: World, job: Job, orders: Box) -> Publication:
+        orders.arrive(b"before", transaction_id=1)
+        publication = stored(job, world, *"abcde")
+        orders.arrive(b"after", transaction_id=2)
+        assert world.run(lambda: world.engine.batch.count(Keyspace.MESSAGES)) == 7
+        return publication
+
+    def test_nobody_sees_them(self, world: World, orders: Box, publication: Publication) -> None:
+        state, browsing = orders.state, world.engine.browsing
+        first = orders.lookup(0, MessageSeekAction.SEEK_FIRST)
+        assert orders.bodies() == [b"before"]
+        assert orders.lookup(0, MessageSeekAction.SEEK_LAST).body == b"before"
+        assert world.run(lambda: [lookup_id_sequence(first.lookup_id), *browsing.head(state)]) == [1, 0, 1]
+        assert world.run(lambda: [seen.lookup_id for seen in browsing.in_order(state, -1)]) == [
+            first.lookup_id
+        ]
+        assert world.run(lambda: browsing.pass_over(state, -1, 10)) == (first.lookup_id, 1)
+        assert world.run(lambda: browsing.newest(state)) == 1
+        assert state.queue.message_count == state.count == 2  # the last one has arrived, for its sender
+        with pytest.raises(MqError):
+            orders.lookup(first.lookup_id + 1)
+        world.run(publication.commit)
+        assert orders.bodies() == [b"before", *map(bytes, zip(b"abcde")), b"after"]
+        assert (state.queue.message_count, state.count) == (7, 7)
+        assert world.run(lambda: browsing.newest(state)) == 7
+        assert orders.lookup(first.lookup_id + 1).body == b"a"
+
+    def test_a_claim_takes_those_before_them(
+        self, world: World, orders: Box, publication: Publication
+    ) -> None:
+        claims = world.engine.claims
+        epoch = world.run(lambda: claims.attach("lake"))
+        world.sleep(TRANSACTION_WAIT_S)  # those that arrived are a part of their transactions
+        assert world.run(lambda: claims.claim("lake", epoch, orders.state, 100)).hi == 1
+        assert world.run(lambda: claims.claim("lake", epoch, orders.state, 100)).hi == 1
+        world.run(publication.commit)
+        assert world.run(lambda: claims.claim("lake", epoch, orders.state, 100)).hi == 7
+
+    def test_a_cursor_misses_none(self, world: World, orders: Box, publication: Publication) -> None:
+        walk = Walk(orders)
+        assert walk.peek().body == b"before"
+        waiter = walk.start_peek_next(10)
+        world.sleep(10)
+        assert isinstance(waiter, Waiter)
+        world.run(publication.commit)
+        assert [walk.peek().body, walk.peek_next().body] == [b"a", b"b"]
+
+    def test_waiting_readers_get_them_in_their_order(
+        self, world: World, orders: Box, publication: Publication
+    ) -> None:
+        assert orders.receive().body == b"before"
+        waiters = [orders.wait() for _ in range(7)]
+        orders.arrive(b"last", transaction_id=3)
+        assert world.completed() == []
+        world.run(publication.commit)
+        bodies = [result_of(waiter).body for waiter in waiters]
+        assert bodies == [b"a", b"b", b"c", b"d", b"e", b"after", b"last"]
+
+    def test_a_purge_leaves_them(self, world: World, orders: Box, publication: Publication) -> None:
+        newest = world.run(lambda: world.engine.browsing.newest(orders.state))
+        assert orders.purge() == 1
+        world.run(publication.commit)
+        opened = orders.receiving
+        assert world.run(lambda: world.engine.purging.purge(opened, newest=newest)) == 0
+        assert len(orders.bodies()) == 6
+
+    def test_an_abort_takes_them_out(self, world: World, job: Job, orders: Box) -> None:
+        job.stage(*"abcde")
+        size = world.total_bytes
+        publication = job.begin(job.id())
+        world.run(publication.prepare)
+        for _ in range(2):
+            assert not world.run(partial(publication.store, 2))
+        for _ in range(2):
+            world.run(publication.abort)
+        assert (world.total_bytes, world.engine._core.pending_bytes) == (size, 0)
+        assert (orders.state.used_bytes, orders.state.count, orders.state.hidden_from) == (0, 0, None)
+        assert world.run(lambda: world.engine.batch.count(Keyspace.MESSAGES)) == 0
+        assert world.run(lambda: world.engine.batch.count(Keyspace.UNPUBLISHED)) == 0
+        assert job.publish(job.id()).messages == 5
+        assert len(orders.bodies()) == 5
+
+    def test_a_crash_takes_them_out(self, durable_world: World) -> None:
+        orders = durable_world.create("orders", transactional=True)
+        job = Job(durable_world)
+        orders.arrive(b"before", transaction_id=1)
+        stored(job, durable_world, *"abcde")
+        orders.arrive(b"after", transaction_id=2)
+        durable_world.kill()
+        assert orders.bodies() == [b"before", b"after"]
+        assert orders.state.count == 2
+        assert job.publish(job.id()) == Published(5, already=False)
+        assert len(orders.bodies()) == 7
+
+    def test_after_the_commit_they_stay(self, durable_world: World) -> None:
+        orders = durable_world.create("orders", transactional=True)
+        publication = stored(Job(durable_world), durable_world, *"abcde")
+        durable_world.run(publication.commit)
+        durable_world.kill()
+        assert len(orders.bodies()) == 5
+
+    def test_a_queue_that_is_deleted_meanwhile_fails_the_batch(
+        self, world: World, job: Job, orders: Box, publication: Publication
+    ) -> None:
+        orders.delete()
+        assert world.run(lambda: world.engine.batch.count(Keyspace.MESSAGES)) == 0
+        with pytest.raises(QueueDeletedError, match="deleted while messages were published"):
+            world.run(publication.commit)
+        assert listed(world) == [str(job.id())]
+        assert world.total_bytes == sum(stage.size_bytes for stage in world.run(world.engine.stages.stages))
+
+    def test_a_queue_that_is_deleted_between_two_slices(self, world: World, job: Job, orders: Box) -> None:
+        job.stage(*"abcde")
+        publication = job.begin(job.id())
+        world.run(publication.prepare)
+        world.run(partial(publication.store, 2))
+        orders.delete()
+        with pytest.raises(QueueDeletedError):
+            world.run(partial(publication.store, 2))
+        assert world.engine._core.pending_bytes == 0
+
+    def test_they_are_one_transaction_of_the_stream(
+        self, world: World, orders: Box, publication: Publication
+    ) -> None:
+        with world.transaction() as transaction:
+            orders.send(b"own", transaction=transaction)
+        world.run(publication.commit)
+        own = [each for each in orders.messages() if each.body not in {b"before", b"after"}]
+        assert [each.body for each in own] == [b"a", b"b", b"c", b"d", b"e", b"own"]
+        assert [each.tx_sequence_number for each in own] == [1, 2, 3, 4, 5, 6]
+        assert len({each.tx_sequence_id for each in own}) == 1
+        assert [each.first_in_transaction for each in own] == [True, False, False, False, False, True]
+        assert [each.last_in_transaction for each in own] == [False, False, False, False, True, True]
+
+    def test_two_batches_appear_in_the_order_of_their_places(self, world: World, orders: Box) -> None:
+        first, second = (
+            stored(job, world, *lines) for job, lines in ((Job(world), "abc"), (Job(world, batch="1"), "def"))
+        )
+        assert orders.bodies() == []
+        world.run(second.commit)
+        assert orders.bodies() == []
+        world.run(first.commit)
+        assert orders.bodies() == [b"a", b"b", b"c", b"d", b"e", b"f"]
+
+    def test_priorities_outside_of_transactions(self, world: World) -> None:
+        plain, job = world.create("plain"), Job(world, queue="plain")
+        plain.send_all(b"low", priority=1)
+
+        def rows_of(payload: bytes) -> Iterator[Row]:
+            for priority, row in enumerate(job.rows(payload)):
+                row[1].priority = priority
+                yield row
+
+        publication = stored(job, world, *"abcde", rows_of=rows_of, transactional=False)
+        plain.send(b"high", priority=7)
+        assert plain.bodies() == [b"low"]
+        assert [plain.lookup(0, MessageSeekAction.SEEK_LAST).body, plain.state.count] == [b"low", 2]
+        world.run(publication.commit)
+        assert plain.bodies() == [b"high", b"e", b"d", b"c", b"low", b"b", b"a"]
+
+    def test_a_batch_with_special_messages_is_stored_by_its_commit(
+        self, world: World, job: Job, orders: Box
+    ) -> None:
+        publication = stored(job, world, *"abcde", rows_of=partial(job.rows, time_to_be_received=60))
+        assert world.run(lambda: world.engine.batch.count(Keyspace.MESSAGES)) == 0
+        world.run(publication.commit)
+        assert len(orders.bodies()) == 5
+
+    def test_what_goes_to_another_computer_leaves_with_the_commit(self, world: World, orders: Box) -> None:
+        name = FormatName.parse(r"DIRECT=OS:OTHER\private$\q")
+        job = Job(world)
+
+        def rows_of(payload: bytes) -> Iterator[Row]:
+            for turn, (own, message) in enumerate(job.rows(payload)):
+                yield name if turn % 2 else own, message
+
+        publication = stored(job, world, *"abcde", rows_of=rows_of)
+        outgoing = world.engine.queues.find(name)
+        assert outgoing is not None
+        assert (outgoing.count, orders.state.count) == (0, 0)
+        assert world.run(lambda: world.engine.batch.count(Keyspace.MESSAGES)) == 3
+        world.run(publication.commit)
+        assert (outgoing.count, orders.bodies()) == (2, [b"a", b"c", b"e"])
 
 
 class TestReaping:

@@ -300,7 +300,7 @@ class Messages:
 
         def begin(engine: Engine) -> tuple[int, int]:
             state = queue_lookup.find(engine, queue)
-            return engine.browsing.newest, start_of(engine, state, options, START, None)
+            return engine.browsing.newest(state), start_of(engine, state, options, START, None)
 
         newest, start = await self._runner.call(begin)
 
@@ -363,7 +363,7 @@ def start_of(engine: Engine, state: QueueState, options: BrowseOptions, after: s
         return engine.browsing.before_last(state, last)
     if after == END:
         if options.order is Order.ARRIVAL:
-            return engine.browsing.newest
+            return engine.browsing.newest(state)
         raise InvalidParameterError(
             "after", problem="`end` has no meaning in queue order", fix="use order=arrival"
         )

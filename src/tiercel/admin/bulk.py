@@ -266,7 +266,7 @@ def _checked(engine: Engine, request: BulkRequest) -> int:
         raise InvalidParameterError("to", problem=f"{request.action} has no destination", fix="leave it out")
     if request.to is not None and queue_lookup.is_same(engine, state, request.to):
         raise InvalidParameterError("to", problem="it is the source queue itself", fix="name another queue")
-    newest = engine.browsing.newest
+    newest = engine.browsing.newest(state)
     return newest if request.plan is None else min(request.plan, newest)
 
 

@@ -81,7 +81,7 @@ def _edit(engine: Engine, request: EditRequest, token: Token) -> Json:
 def _find(engine: Engine, source: QueueState, lookup_id: int) -> Seen:
     seen = next(engine.browsing.in_order(source, lookup_id - 1), None)
     if seen is None or seen.lookup_id != lookup_id:
-        if lookup_id_sequence(lookup_id) > engine.browsing.newest:
+        if lookup_id_sequence(lookup_id) > engine.browsing.newest(source):
             raise MessageNotFoundError(f"message {lookup_id} of {source}")
         problem, fix = "it was received, moved or edited meanwhile", "look at the queue again"
         raise MessageAlreadyReceivedError(f"message {lookup_id} of {source}", problem=problem, fix=fix)

@@ -142,7 +142,9 @@ class _Plan:
 def _plan(engine: Engine, request: DeleteRequest) -> _Plan:
     state = queue_lookup.find(engine, request.queue)
     check_has_trash(state)
-    newest = engine.browsing.newest if request.plan is None else min(request.plan, engine.browsing.newest)
+    newest = engine.browsing.newest(state)
+    if request.plan is not None:
+        newest = min(request.plan, newest)
     chosen = request.lookup_ids
     count = state.count if chosen is None else len(set(chosen))
     limit = count if request.limit is None else min(count, request.limit)

@@ -161,7 +161,7 @@ class Queues:
             state = queue_lookup.find(engine, queue)
             locked = len(state.locks)
             counts = {"count": state.count - locked, "bytes": state.size_bytes, "locked": locked}
-            return counts, engine.browsing.newest
+            return counts, engine.browsing.newest(state)
 
         def command(engine: Engine) -> tuple[int, int]:
             state = queue_lookup.find(engine, queue)

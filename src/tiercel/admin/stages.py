@@ -48,6 +48,8 @@ class Stages:
                 await self._sign(publication, signer)
             while not await self._runner.call(lambda _: publication.prepare(_PREPARED)):
                 pass
+            while not await self._runner.call(lambda _: publication.store()):
+                pass
             done: Published = await self._runner.call(lambda _: publication.commit())
         finally:
             with suppress(MqError):

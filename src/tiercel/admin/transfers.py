@@ -111,7 +111,7 @@ class Transfers:
             with self._goals(engine, request, source) as goals:
                 goals.named(parse_queue_name(request.to))
         earlier = None if request.operation is None else _earlier(engine, request, source)
-        return _Progress(at, operation=earlier), engine.browsing.newest
+        return _Progress(at, operation=earlier), engine.browsing.newest(source)
 
     def _slice(self, engine: Engine, request: TransferRequest, progress: _Progress, newest: int) -> None:
         source = queue_lookup.find(engine, request.queue)

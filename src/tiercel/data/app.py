@@ -109,6 +109,7 @@ class DataApp:
         if consumer is not None:
             batches = _each(ranges.claimed(self._reader, place, lo, hi, projection))
         else:
+            hi = min(hi, answer["newest"])  # above it may be messages that have not appeared yet
             batches = self._browsed(place, where, lo, hi, projection, has_express=bool(answer["express"]))
         return self._stream(projection.schema, batches)
 
@@ -147,6 +148,7 @@ class DataApp:
         where = _place_parameters(given, source)
         given.finish()
         answer = await self._daemon.place(where)
+        hi = min(hi, answer["newest"])
         in_memory = [
             (lookup_id_sequence(each), len(data))
             async for found in self._daemon.express(where, lo, hi)

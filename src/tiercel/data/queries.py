@@ -47,6 +47,7 @@ class Queries:
         def command(engine: Engine) -> Json:
             state = sources.find(engine, queue, source)
             answer = sources.described(engine, state) | {"slot": state.slot, "express": len(state.express)}
+            answer["newest"] = engine.browsing.newest(state)
             path = state.queue.pathname
             if path is not None and path.subqueue is not None:
                 answer |= {"queue": str(path.without_subqueue()), "subqueue": path.subqueue}

@@ -45,10 +45,9 @@ class Browsing:
         self._core = core
         self._numbering = numbering
 
-    @property
-    def newest(self) -> int:
-        """The last sequence given out in any queue; later messages are above it."""
-        return self._numbering.newest_sequence
+    def newest(self, queue: QueueState) -> int:
+        """The last sequence that is there for readers of the queue; later messages are above it."""
+        return self._numbering.newest_sequence if queue.hidden_from is None else queue.hidden_from - 1
 
     def in_order(self, queue: QueueState, after: int) -> Iterator[Seen]:
         """The messages behind a lookup id, in the order of the queue; those that are purged are not shown."""
@@ -63,7 +62,7 @@ class Browsing:
         """The sequence above which the last `count` messages up to `highest` are, by arrival."""
         walks = [self._backwards(queue, *ends) for ends in lookup_ids(0, highest)]
         found = list(islice(heapq.merge(*walks, reverse=True), count))
-        return found[-1] - 1 if found else min(self.newest, highest)
+        return found[-1] - 1 if found else min(self.newest(queue), highest)
 
     def back(self, queue: QueueState, before: int, count: int) -> int:
         """The lookup id behind which the last `count` messages before another one are."""
@@ -99,11 +98,13 @@ class Browsing:
         """Keys of messages in [at, before), also of those in memory, as if they were stored."""
         slot = queue.slot
         end = message_key(slot + 1, 0) if before > LAST_LOOKUP_ID else message_key(slot, before)
-        stored = self._core.batch.keys(Keyspace.MESSAGES, message_key(slot, at), end)
-        if not queue.express:
-            return stored
-        express = queue.express.irange(at, before, inclusive=(True, False))
-        return heapq.merge(stored, [message_key(slot, each) for each in express])
+        keys = self._core.batch.keys(Keyspace.MESSAGES, message_key(slot, at), end)
+        if queue.express:
+            express = queue.express.irange(at, before, inclusive=(True, False))
+            keys = heapq.merge(keys, [message_key(slot, each) for each in express])
+        if queue.hidden_from is not None:
+            keys = (key for key in keys if not queue.is_hidden(lookup_id_of(key)))
+        return keys
 
     def _seen(self, queue: QueueState, at: int, last: int) -> Iterator[Seen]:
         while (found := queue.at_or_after(self._core, at)) is not None and found[0] <= last:

@@ -12,6 +12,7 @@ from tiercel.engine.core import Core, Counter
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import decode_stats, slot_key
 from tiercel.engine.subscriptions import Subscriptions
+from tiercel.engine.unpublished_rows import remove_unpublished
 from tiercel.model.codes import OutgoingQueueState, QueueType
 from tiercel.model.errors import MqError, QueueExistsError, StoreDamagedError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName, PrivateFormatName
@@ -239,6 +240,7 @@ class Catalog:
 
     def load(self) -> None:
         """Reads every queue and its counts; messages are read on demand."""
+        remove_unpublished(self._core.batch)
         children: list[tuple[int, StoredQueue]] = []
         for key, data in self._core.batch.range(Keyspace.QUEUES, b"", slot_key(JOURNAL_SLOT)):
             slot = int.from_bytes(key, "big")

@@ -31,6 +31,7 @@ from tiercel.engine.records import (
 from tiercel.engine.stage_check import check_published, check_stages
 from tiercel.engine.stream import SIZES, Stream
 from tiercel.engine.transaction import BEGAN, SEQUENCE, TRANSACTION_HEAD, decode_operation
+from tiercel.engine.unpublished_rows import check_unpublished
 from tiercel.model.codes import QueueType, TransactionalOperationType
 from tiercel.model.identifiers import LOOKUP_SEQUENCE_BITS, NULL_GUID, lookup_id_sequence
 from tiercel.model.limits import INFINITE
@@ -412,6 +413,8 @@ class Checker:
 
     def _check_staged_sends(self) -> Iterator[Problem]:
         self.counts.stages = self.view.count(Keyspace.STAGES)
+        for text in check_unpublished(self.view):
+            yield Problem(Keyspace.UNPUBLISHED, text)
         for keyspace, text in chain(check_stages(self.view), check_published(self.view)):
             yield Problem(keyspace, text)
 

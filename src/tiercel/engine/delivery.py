@@ -24,6 +24,7 @@ from uuid import UUID
 
 from tiercel.engine.acknowledgements import ACKNOWLEDGEMENTS, AdministrationAcks
 from tiercel.engine.admission import Admission
+from tiercel.engine.browsing import LAST_SEQUENCE, lookup_ids
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.copies import Copies
 from tiercel.engine.core import Core, Refused, Removed
@@ -115,7 +116,7 @@ class Delivery:
         priorities: list[int] = []
         for packet, dead_letter_queue, verdict in run:
             is_special = dead_letter_queue or verdict or (queue.waiters and not queue.is_outgoing)
-            plain = None if is_special else _priority_of_plain(packet, queue)
+            plain = None if is_special else priority_of_plain(packet, queue)
             if plain is not None and plain[1]:
                 together.append(packet)
                 priorities.append(plain[0])
@@ -133,7 +134,7 @@ class Delivery:
     def accept_alike(self, queue: QueueState, messages: Alike) -> None:
         """`accept` for messages of one shape from another queue manager: one decision serves all of them."""
         is_special = queue.waiters and not queue.is_outgoing
-        plain = None if is_special else _priority_of_plain(messages.first.data, queue)
+        plain = None if is_special else priority_of_plain(messages.first.data, queue)
         if plain is not None and plain[1]:
             self._accept_together(queue, messages.packets, [plain[0]] * len(messages), (messages,))
             self._core.life.add_alike(_ENTERED, queue.slot, messages.packets)
@@ -164,7 +165,7 @@ class Delivery:
     def accept_one(self, queue: QueueState, record: Record, packet: UserMessage | None = None) -> None:
         """`accept` for a run of one; callers that have the packet decoded pass it in."""
         if packet is None:
-            plain = None if queue.is_outgoing else _priority_of_plain(record.packet, queue)
+            plain = None if queue.is_outgoing else priority_of_plain(record.packet, queue)
             if plain is not None:
                 priority, recoverable = plain
                 lookup_id = self._numbering.new_lookup_id(priority)
@@ -229,6 +230,20 @@ class Delivery:
     def refusal(self, packet: UserMessage, queue: QueueState | None) -> MessageClass | None:
         """The class with which `arrive` would refuse the message; nothing is changed."""
         return self._admission.refusal(queue, packet)
+
+    def appeared(self, queue: QueueState, heads: Sequence[bytes], since: int) -> None:
+        """Messages that were hidden have appeared, and others with them: all from the sequence `since` on.
+
+        The record of their life needs only the heads of their packets. This queue manager has sent them all.
+        """
+        self._core.life.add_alike(_ENTERED, queue.slot, heads)
+        for lowest, highest in lookup_ids(since - 1, LAST_SEQUENCE) if queue.waiters else ():
+            at = lowest - 1
+            while queue.waiters and (found := queue.next_available(self._core, at)) is not None:
+                at, record = found
+                if at > highest:
+                    break
+                self.waiting.offer(queue, at, record)
 
     # Ending.
 
@@ -379,7 +394,7 @@ class Delivery:
             self.waiting.offer(target, place, record)
 
 
-def _priority_of_plain(packet: bytes, queue: QueueState) -> tuple[int, bool] | None:
+def priority_of_plain(packet: bytes, queue: QueueState) -> tuple[int, bool] | None:
     """The priority of a plain message, and whether it is recoverable; None for any other message.
 
     On its way to another queue manager every message is plain: nobody is told of it yet.

@@ -145,7 +145,9 @@ class Engine:
             self.carriers,
             self.encryption,
         )
-        self.transactions = Transactions(core, catalog, self.delivery, self.waiting, self.outgoing)
+        self.transactions = Transactions(
+            core, catalog, self.delivery, self.waiting, self.outgoing, self.numbering
+        )
         self.resource_manager = ResourceManager(core, self.transactions)
         self.browsing, self.tracing = Browsing(core, self.numbering), Tracing(core, catalog)
         self.claims = Claims(core, catalog, self.delivery, self._deadlines)

@@ -43,7 +43,7 @@ _ENTRY: Final = struct.Struct("<IIIIHBx16s")
 _NUMBER: Final = 4  # bytes
 _LAST: Final = b"\xff" * 9
 _ACTOR, _QUEUE = b"a", b"q"
-_SOURCE_END, _NUMBER_END = SOURCE_AT + 16, UNIQUIFIER_AT + _NUMBER
+_SOURCE_END, HEAD_BYTES = SOURCE_AT + 16, UNIQUIFIER_AT + _NUMBER
 
 
 class LifeKind(IntEnum):
@@ -130,13 +130,13 @@ class Life:
         if not self.max_bytes:
             return
         group = (self._core.seconds, slot, self.actor, message_class, kind, packets[0][SOURCE_AT:_SOURCE_END])
-        self._put(group, [packet[UNIQUIFIER_AT:_NUMBER_END] for packet in packets])
+        self._put(group, [packet[UNIQUIFIER_AT:HEAD_BYTES] for packet in packets])
 
     def add_one(self, kind: LifeKind, slot: int, packet: bytes, message_class: int = 0) -> None:
         if not self.max_bytes:
             return
         group = (self._core.seconds, slot, self.actor, message_class, kind, packet[SOURCE_AT:_SOURCE_END])
-        self._put(group, [packet[UNIQUIFIER_AT:_NUMBER_END]])
+        self._put(group, [packet[UNIQUIFIER_AT:HEAD_BYTES]])
 
     def add_stored(
         self, kind: LifeKind, slot: int, rows: Sequence[bytes], at: int, message_class: int = 0
@@ -145,7 +145,7 @@ class Life:
         if not self.max_bytes:
             return
         starts = [packet_at(row, at) or 0 for row in rows]
-        heads = [row[start : start + _NUMBER_END] for row, start in zip(rows, starts, strict=True)]
+        heads = [row[start : start + HEAD_BYTES] for row, start in zip(rows, starts, strict=True)]
         self.add(kind, slot, heads, message_class)
 
     def _put(self, group: _Group, numbers: list[bytes]) -> None:

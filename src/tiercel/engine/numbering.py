@@ -34,5 +34,9 @@ class Numbering:
     def new_lookup_id(self, priority: int) -> int:
         return lookup_id(priority, self._sequential_id.next())
 
+    def new_sequences(self, count: int) -> range:
+        """The lower parts of lookup ids, for messages that are stored one by one and appear together."""
+        return self._sequential_id.next_many(count)
+
     def new_lookup_ids(self, priorities: Sequence[int]) -> list[int]:
         return list(map(lookup_id, priorities, self._sequential_id.next_many(len(priorities))))

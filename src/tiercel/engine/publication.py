@@ -1,7 +1,8 @@
-"""A batch of stages on its way into the queues: prepared in slices, and committed all at once.
+"""A batch of stages on its way into the queues: prepared and stored in slices, and committed all at once.
 
-Prepared messages are kept in memory, like the sends of any transaction, and count for the quotas. A crash
-before the commit leaves the stages as they were; after it they are gone and the messages are there.
+Prepared messages are kept in memory, like the sends of any transaction, and count for the quotas. Stored ones
+are hidden until the commit. A crash before it leaves the stages as they were; after it they are gone and the
+messages are there.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -17,6 +18,7 @@ from tiercel.engine.opening import Opening
 from tiercel.engine.sending import Sending
 from tiercel.engine.stage_records import RowMarks, Stage, StageId, chunk_key, decode_chunk
 from tiercel.engine.transactions import Transactions
+from tiercel.engine.unpublished import is_plain
 from tiercel.model.codes import AuthenticationLevel, QueueAccess
 from tiercel.model.errors import (
     InvalidParameterError,
@@ -46,7 +48,7 @@ class Published(NamedTuple):
 
 
 class Publication:
-    """Call `prepare` until it says that all is done, then `commit`; or `abort`, at any time.
+    """Call `prepare` until it says that all is done, then `store`, then `commit`; or `abort`, at any time.
 
     An error of `prepare` or `commit` has aborted it: nothing is published, and the stages are still there.
     """
@@ -76,6 +78,7 @@ class Publication:
         self._ended = ended
         self._opened: dict[FormatName, OpenQueue] = {}
         self._messages = self._read(stages)
+        self._are_plain = True
         self._taken: list[Row] | None = None  # by `to_sign`, for the next `prepare`
         self._has_taken_all = False
         begin = transactions.begin if transactional else transactions.begin_group
@@ -90,11 +93,26 @@ class Publication:
         with self._aborting():
             rows = self._take(limit) if self._taken is None else self._taken
             self._taken = None
+            operations = self._transaction.operations
+            before = len(operations)
             for name, group in groupby(rows, itemgetter(0)):
                 messages = [message for _, message in group]
                 self._sending.send_many(self._queue(name), messages, self._transaction)
             self.prepared += len(rows)
+            self._are_plain = self._are_plain and all(map(is_plain, operations[before:]))
             return self._has_taken_all
+
+    def store(self, limit: int = SLICE) -> bool:
+        """Stores the next messages, hidden from readers, when all are prepared; True when `commit` is short.
+
+        A small batch, and one with messages that are not plain, is stored by `commit`.
+        """
+        assert self._has_taken_all
+        with self._aborting():
+            is_large = self.prepared > limit
+            return not (is_large and self._are_plain) or self._transactions.store_ahead(
+                self._transaction, limit
+            )
 
     def to_sign(self, certificate: bytes, limit: int = SLICE) -> list[ToSign]:
         """The next messages, which the caller signs before it calls `prepare`: that takes too long here."""
@@ -221,6 +239,10 @@ class PublishedBefore:
     def to_sign(self, certificate: bytes, limit: int = SLICE) -> list[ToSign]:
         del certificate, limit
         return []
+
+    def store(self, limit: int = SLICE) -> bool:
+        del limit
+        return True
 
     def commit(self) -> Published:
         return self.published

@@ -26,6 +26,7 @@ from tiercel.engine.records import (
 )
 from tiercel.model.codes import MessageClass, QueueType
 from tiercel.model.errors import StoreDamagedError, StoreFullError
+from tiercel.model.identifiers import LOOKUP_SEQUENCE_BITS, lookup_id_sequence
 from tiercel.model.queue import OutgoingQueue, Queue
 from tiercel.store.interface import Keyspace
 from tiercel.wire.user_message import UserMessage
@@ -91,6 +92,10 @@ class QueueState:
         self.waiters: list[Waiter] = []
         self.handles: dict[int, OpenQueue] = {}
         self.is_deleted = False
+        # Messages from this sequence on are hidden: some of them wait for the commit of their transaction.
+        self.hidden_from: int | None = None
+        self._hidden: dict[int, None] = {}  # the first sequence of each such transaction
+        self._hidden_count = self._hidden_bytes = 0
         self._end = message_key(slot + 1, 0)
         # No available message has a smaller lookup id: locked messages are skipped only once.
         self._available_from = 0
@@ -102,11 +107,11 @@ class QueueState:
 
     @property
     def count(self) -> int:
-        return self.stored_count + len(self.express)
+        return self.stored_count - self._hidden_count + len(self.express)
 
     @property
     def size_bytes(self) -> int:
-        return self.stored_bytes + self.express_bytes
+        return self.stored_bytes - self._hidden_bytes + self.express_bytes
 
     @property
     def is_subqueue(self) -> bool:
@@ -115,7 +120,7 @@ class QueueState:
     @property
     def is_simple(self) -> bool:
         """Whether all its messages are in the store and available: most queues, most of the time."""
-        return not (self.locks or self.express or self.is_outgoing)
+        return not (self.locks or self.express or self.is_outgoing or self._hidden)
 
     def can_move_to(self, goal: "QueueState") -> bool:
         """Messages move between a queue and its subqueues only."""
@@ -168,6 +173,35 @@ class QueueState:
         core.touch(self)
         self.publish()
         self._available_from = min((self._available_from, *lookup_ids))
+
+    # Messages that are stored before the commit of their transaction.
+
+    def hide(self, first: int) -> None:
+        """From now on messages with this sequence or a later one are there for nobody."""
+        self._hidden[first] = None
+        self.hidden_from = min(self._hidden)
+
+    def is_hidden(self, lookup_id: int) -> bool:
+        return self.hidden_from is not None and lookup_id_sequence(lookup_id) >= self.hidden_from
+
+    def insert_hidden(self, core: Core, lookup_ids: Sequence[int], packets: Sequence[bytes]) -> None:
+        self._hidden_count += len(packets)
+        self._hidden_bytes += sum(map(len, packets))
+        self.insert_arrivals(core, lookup_ids, packets)
+
+    def show(self, first: int, count: int, size: int) -> None:
+        """Undoes `hide` for messages that are published, or gone."""
+        del self._hidden[first]
+        self.hidden_from = min(self._hidden, default=None)
+        self._hidden_count -= count
+        self._hidden_bytes -= size
+        self._available_from = 0
+        self.publish()
+
+    def remove_hidden(self, core: Core, first: int, count: int, size: int) -> None:
+        """Messages that were hidden are out of the store."""
+        self._count_out(core, count, size)
+        self.show(first, count, size)
 
     def take_stored(self, core: Core, limit: int) -> list[tuple[int, Record]]:
         """Takes the first messages out of a simple queue."""
@@ -240,8 +274,8 @@ class QueueState:
 
     def publish(self) -> None:
         queue = self.queue
-        queue.message_count = self.stored_count + len(self.express)
-        queue.total_bytes = self.stored_bytes + self.express_bytes
+        queue.message_count = self.stored_count - self._hidden_count + len(self.express)
+        queue.total_bytes = self.stored_bytes - self._hidden_bytes + self.express_bytes
 
     def rewrite(self, core: Core, lookup_id: int, record: Record) -> None:
         """Stores a message again whose counters have changed; without room it keeps the old ones."""
@@ -342,12 +376,21 @@ class QueueState:
 
     def available(self, core: Core) -> Iterator[tuple[int, bytes | Record]]:
         """Every available message, in order and as it is stored; remove none while iterating."""
+        if self._hidden:
+            return self._available_before_hidden(core)
         locks, messages = self.locks, self._stored_from(core, self._available_from)
         if self.express and self.stored_count:
             messages = heapq.merge(messages, self.express.items(), key=itemgetter(0))
         elif self.express:
             messages = iter(self.express.items())
         return (found for found in messages if found[0] not in locks) if locks else messages
+
+    def _available_before_hidden(self, core: Core) -> Iterator[tuple[int, bytes | Record]]:
+        at = self._available_from
+        while (found := self.at_or_after(core, at)) is not None:
+            at = found[0] + 1
+            if found[0] not in self.locks:
+                yield found
 
     def _stored_from(self, core: Core, at: int) -> Iterator[tuple[int, bytes | Record]]:
         if self.stored_count:
@@ -358,7 +401,7 @@ class QueueState:
         while (found := self.at_or_after(core, at)) is not None:
             lookup_id, data = found
             at = lookup_id + 1
-            if self.locks and self._is_hidden(lookup_id, peek=peek):
+            if self.locks and self._is_taken(lookup_id, peek=peek):
                 continue
             record = data if isinstance(data, Record) else self._decode(core, lookup_id, data)
             if record is not None:
@@ -369,7 +412,7 @@ class QueueState:
         while (found := self.before(core, before)) is not None:
             lookup_id, data = found
             before = lookup_id
-            if self._is_hidden(lookup_id, peek=peek):
+            if self._is_taken(lookup_id, peek=peek):
                 continue
             record = data if isinstance(data, Record) else self._decode(core, lookup_id, data)
             if record is not None:
@@ -381,11 +424,18 @@ class QueueState:
         found = self.before(core, LAST_LOOKUP_ID + 1)
         return START if found is None else found[0]
 
-    def _is_hidden(self, lookup_id: int, *, peek: bool) -> bool:
+    def _is_taken(self, lookup_id: int, *, peek: bool) -> bool:
         lock = self.locks.get(lookup_id)
         return lock is not None and not (peek and lock.is_visible)
 
     def at_or_after(self, core: Core, at: int) -> tuple[int, bytes | Record] | None:
+        found = self._at_or_after(core, at)
+        while found is not None and self.hidden_from is not None and self.is_hidden(found[0]):
+            next_priority = (found[0] >> LOOKUP_SEQUENCE_BITS) + 1
+            found = self._at_or_after(core, next_priority << LOOKUP_SEQUENCE_BITS)
+        return found
+
+    def _at_or_after(self, core: Core, at: int) -> tuple[int, bytes | Record] | None:
         stored = None
         if self.stored_count and at <= LAST_LOOKUP_ID:
             stored = core.batch.first(_MESSAGES, message_key(self.slot, at), self._end)
@@ -399,6 +449,13 @@ class QueueState:
         return express if express is not None and express[0] < lookup_id else (lookup_id, stored[1])
 
     def before(self, core: Core, before: int) -> tuple[int, bytes | Record] | None:
+        found = self._before(core, before)
+        if self.hidden_from is not None and found is not None and self.is_hidden(found[0]):
+            of_priority = found[0] >> LOOKUP_SEQUENCE_BITS << LOOKUP_SEQUENCE_BITS
+            return self.before(core, of_priority | self.hidden_from)
+        return found
+
+    def _before(self, core: Core, before: int) -> tuple[int, bytes | Record] | None:
         stored = None
         if self.stored_count and before > 0:
             end = self._end if before > LAST_LOOKUP_ID else message_key(self.slot, before)

@@ -122,6 +122,7 @@ class Queues:
     def _empty(self, state: QueueState) -> None:
         for waiter in list(state.waiters):
             self._waiting.stop(waiter, QueueDeletedError(str(state)))
+        self._transactions.drop_stored(state)
         self._purging.end_all(state, MessageClass.NACK_Q_DELETED)
         self._claims.queue_deleted(state)
 

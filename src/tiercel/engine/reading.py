@@ -258,7 +258,7 @@ class Reading:
         return found
 
     def _exactly(self, queue: QueueState, lookup_id: int, *, peek: bool) -> tuple[int, Record] | None:
-        record = queue.get(self._core, lookup_id)
+        record = None if queue.is_hidden(lookup_id) else queue.get(self._core, lookup_id)
         if record is None:
             return None
         lock = queue.locks.get(lookup_id)

@@ -13,11 +13,12 @@ from tiercel.wire.transaction_header import FIRST_IN_TRANSACTION, LAST_IN_TRANSA
 from tiercel.wire.user_message import placed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tiercel.engine.core import Core
     from tiercel.engine.handles import Waiter
     from tiercel.engine.queue_state import QueueState
+    from tiercel.engine.unpublished import Unpublished
 
 TRANSACTION_HEAD = 0xFFFF_FFFF  # the number of the record that stands for a prepared transaction itself
 BEGAN = struct.Struct(">Q")  # in that record: seconds; older versions wrote nothing
@@ -81,6 +82,7 @@ class Transaction:
     single_phase: bool = True  # False when an outside coordinator decides
     waiters: list["Waiter"] = field(default_factory=list)  # reads in it that have found nothing yet
     began: int | None = None  # seconds; None for one that an older version prepared
+    stored: "list[Unpublished] | None" = None  # sends that are in the store before the commit
 
     def check_active(self) -> None:
         if self.state is not TransactionState.ACTIVE:
@@ -95,11 +97,18 @@ class Transaction:
         self.operations.append(Operation(_ENQUEUE, queue, record))
 
 
-def give_places(operations: list[Operation], sequence: int, last: int) -> int:
-    """Writes the places of the messages in their stream into their packets; gives the last number."""
+def give_places(
+    operations: "Sequence[Operation]", sequence: int, last: int, *, begins: bool = True, ends: bool = True
+) -> int:
+    """Writes the places of the messages in their stream into their packets; gives the last number.
+
+    `begins` and `ends`: whether the first and the last of them are those of the transaction.
+    """
+    first_of_all = operations[0] if begins else None
+    last_of_all = operations[-1] if ends else None
     for operation in operations:
-        flags = FIRST_IN_TRANSACTION if operation is operations[0] else 0
-        flags |= LAST_IN_TRANSACTION if operation is operations[-1] else 0
+        flags = FIRST_IN_TRANSACTION if operation is first_of_all else 0
+        flags |= LAST_IN_TRANSACTION if operation is last_of_all else 0
         record = operation.record
         operation.record = Record(placed(record.packet, sequence, last + 1, last, flags), *record[1:])
         last += 1

@@ -9,11 +9,13 @@ at the commit, so that a cursor which has read on never misses it.
 import struct
 from collections.abc import Iterator
 from itertools import groupby
+from operator import attrgetter
 from uuid import UUID
 
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core, Counter
 from tiercel.engine.delivery import Delivery
+from tiercel.engine.numbering import Numbering
 from tiercel.engine.outgoing import Outgoing
 from tiercel.engine.queue_state import Lock, QueueState
 from tiercel.engine.records import Record, slot_key
@@ -27,6 +29,7 @@ from tiercel.engine.transaction import (
     decode_operation,
     give_places,
 )
+from tiercel.engine.unpublished import Unpublished
 from tiercel.engine.waiting import Waiting
 from tiercel.model.codes import MessageClass, TransactionalOperationType
 from tiercel.model.errors import QueueDeletedError, StoreDamagedError, TransactionSequenceError
@@ -42,13 +45,20 @@ _MOVE = TransactionalOperationType.MOVE
 
 class Transactions:
     def __init__(
-        self, core: Core, catalog: Catalog, delivery: Delivery, waiting: Waiting, outgoing: Outgoing
+        self,
+        core: Core,
+        catalog: Catalog,
+        delivery: Delivery,
+        waiting: Waiting,
+        outgoing: Outgoing,
+        numbering: Numbering,
     ) -> None:
         self._core = core
         self._catalog = catalog
         self._delivery = delivery
         self._waiting = waiting
         self._outgoing = outgoing
+        self._numbering = numbering
         self._living: dict[UUID, Transaction] = {}
         self._numbers = Counter(core, "transaction_number")
 
@@ -116,6 +126,9 @@ class Transactions:
         if transaction.state is TransactionState.ACTIVE:
             moves = sum(len(each.record.packet) for each in transaction.operations if each.kind == _MOVE)
             self._core.reserve(moves)  # the sends are counted as pending already
+        stored = transaction.stored or ()
+        for each in stored:
+            each.finish()
         self._end(identifier)
         if transaction.number is not None:
             self._number_streams(transaction)
@@ -125,6 +138,47 @@ class Transactions:
                     self._commit(operation)
             else:
                 self._commit_sends(queue, list(operations))
+        for each in stored:
+            each.publish(self._delivery)
+
+    def store_ahead(self, transaction: Transaction, limit: int) -> bool:
+        """Stores the next sends, at most `limit`, hidden until the commit; True when none is left.
+
+        Of a transaction that has only plain sends, and gets no others from now on. Those to outgoing queues
+        are stored by the commit.
+        """
+        if transaction.stored is None:
+            transaction.stored = self._begin_to_store(transaction)
+        unfinished = next((each for each in transaction.stored if not each.is_stored), None)
+        if unfinished is not None:
+            unfinished.store(limit)
+        return unfinished is None
+
+    def _begin_to_store(self, transaction: Transaction) -> list[Unpublished]:
+        here: dict[QueueState, list[Operation]] = {}
+        left: list[Operation] = []
+        for queue, operations in groupby(transaction.operations, attrgetter("queue")):
+            is_left = queue.is_outgoing or queue.is_deleted
+            (left if is_left else here.setdefault(queue, [])).extend(operations)
+        transaction.operations = left
+        is_transactional = transaction.number is not None
+        return [
+            Unpublished(
+                self._core,
+                queue,
+                operations,
+                self._numbering.new_sequences(len(operations)),
+                self._reserve_places(queue, len(operations)) if is_transactional else None,
+            )
+            for queue, operations in here.items()
+        ]
+
+    def drop_stored(self, queue: QueueState) -> None:
+        """The queue is deleted: what was to appear there never will."""
+        for transaction in self._living.values():
+            for each in transaction.stored or ():
+                if each.queue is queue:
+                    each.undo()
 
     def take_back(self, transaction: Transaction, count: int) -> None:
         """Forgets the sends after the first `count` operations."""
@@ -138,7 +192,10 @@ class Transactions:
 
     def abort(self, identifier: UUID) -> None:
         """Transaction Abort ([MS-MQDMPR] 3.1.4.5)."""
-        for operation in self._end(identifier).operations:
+        transaction = self._end(identifier)
+        for each in transaction.stored or ():
+            each.undo()
+        for operation in transaction.operations:
             self._release(operation)
             if operation.kind != _ENQUEUE:
                 self._give_back(operation)
@@ -218,7 +275,11 @@ class Transactions:
             self._number_here(queue, operations)
 
     def _number_here(self, queue: QueueState, operations: list[Operation]) -> None:
-        """Gives the messages of one stream their numbers, once and durably (MQQB T02), and marks its ends."""
+        """Gives the messages of one stream their numbers, and marks its ends."""
+        give_places(operations, *self._reserve_places(queue, len(operations)))
+
+    def _reserve_places(self, queue: QueueState, count: int) -> tuple[int, int]:
+        """The stream of the queue and its last number; `count` more are given out, durably (MQQB T02)."""
         key = slot_key(queue.slot)
         stored = self._core.batch.get(Keyspace.SEQUENCES, key)
         created = self._catalog.queue_manager.create_time & 0xFFFF_FFFF
@@ -226,8 +287,8 @@ class Transactions:
         if stored is not None and len(stored) != SEQUENCE.size:
             raise StoreDamagedError(f"stream of {queue}", present=f"{len(stored)} bytes", limit=SEQUENCE.size)
         sequence, number = SEQUENCE.unpack(stored) if stored else (first, 0)
-        number = give_places(operations, sequence, number)
-        self._core.batch.put(Keyspace.SEQUENCES, key, SEQUENCE.pack(sequence, number))
+        self._core.batch.put(Keyspace.SEQUENCES, key, SEQUENCE.pack(sequence, number + count))
+        return sequence, number
 
     def load(self) -> None:
         """Loads the prepared transactions with their locks and held bytes (DMPR T-24)."""

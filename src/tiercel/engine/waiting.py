@@ -105,7 +105,7 @@ class Waiting:
 
         Everyone who peeks sees the message, the first who receives gets it.
         """
-        if not queue.waiters:
+        if not queue.waiters or queue.is_hidden(lookup_id):
             return
         found = Found(queue, lookup_id, record)
         receiver = next((waiter for waiter in queue.waiters if waiter.is_receive), None)

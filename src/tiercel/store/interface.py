@@ -54,6 +54,7 @@ class Keyspace(StrEnum):
     STAGES = "stages"
     STAGED = "staged"
     PUBLISHED = "published"
+    UNPUBLISHED = "unpublished"
     AUDIT = "audit"
     OPERATIONS = "operations"
     LIFE = "life"

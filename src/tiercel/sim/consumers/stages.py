@@ -1,9 +1,14 @@
-"""Writers of the data endpoint: they stage rows, and publish them until the answer confirms it."""
+"""Writers of the data endpoint: they stage rows, and publish them until the answer confirms it.
+
+Some publish in one turn, others message by message with everything else between.
+"""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from tiercel.engine.publication import Publication, PublishedBefore
 from tiercel.engine.stage_records import StageId
 from tiercel.model.errors import MqError, StageRefusedError
 from tiercel.model.format_name import FormatName
@@ -19,6 +24,18 @@ Rows = list[tuple[SentMessage, Message]]
 
 
 @dataclass(slots=True)
+class _Publishing:
+    """A publish that goes on for several turns."""
+
+    publication: Publication | PublishedBefore
+    made: dict[str, Message]  # by label
+    life: int  # of the machine
+    is_prepared: bool = False
+    is_stored: bool = False
+    is_numbered: bool = False
+
+
+@dataclass(slots=True)
 class _Batch:
     name: str
     stages: dict[StageId, Rows]  # of all attempts
@@ -28,6 +45,7 @@ class _Batch:
     is_refused: bool = False  # there was no space, and the ledger says so
     is_discarded: bool = False
     tries: int = 0
+    publishing: _Publishing | None = None
 
     @property
     def rows(self) -> Rows:
@@ -41,6 +59,7 @@ class StageClient:
         self._workload = workload
         self._rows: dict[str, tuple[SentMessage, Message]] = {}  # by label
         self._batches = 0
+        self._publishing: list[_Batch] = []
 
     def act(self) -> None:
         """Begin a batch of one or two partitions, some of which are staged by two attempts."""
@@ -65,13 +84,16 @@ class StageClient:
 
     def _step(self, batch: _Batch) -> None:
         """Do the next step of a batch, repeatedly until it is known to be done."""
-        batch.tries += 1
+        batch.tries += self._under_way(batch) is None
         if batch.tries > _TRIES * (1 + len(batch.stages)):
             return
         try:
             missing = [each for each in batch.stages if each not in batch.staged]
             if missing:
                 self._stage(batch, missing[0])
+            elif (publishing := self._under_way(batch)) is not None:
+                is_given_up = not batch.is_published and self._around.random.random() < 0.03
+                self._discard(batch) if is_given_up else self._go_on(batch, publishing)
             elif batch.is_refused or (not batch.is_published and self._around.random.random() < 0.1):
                 self._discard(batch)
             else:
@@ -101,11 +123,38 @@ class StageClient:
                 made[label] = replace(message)
                 yield parse(sent.name), made[label]
 
-        try:
-            published = machine.engine.stages.publish("app", batch.name, batch.chosen, rows_of, OWNER)
-        except MqError as error:
-            self._refused(batch, error)
-            raise
+        with self._noting_refusal(batch):
+            publication = machine.engine.stages.begin_publish("app", batch.name, batch.chosen, rows_of, OWNER)
+        publishing = _Publishing(publication, made, machine.life)
+        if not self._around.is_over and self._around.random.random() < 0.5:
+            batch.publishing = publishing
+            self._publishing.append(batch)
+        else:
+            self._commit(batch, publishing)
+
+    def _under_way(self, batch: _Batch) -> _Publishing | None:
+        publishing = batch.publishing
+        return publishing if publishing is not None and publishing.life == self.machine.life else None
+
+    def _go_on(self, batch: _Batch, publishing: _Publishing) -> None:
+        """Prepare or store one message, or commit them all."""
+        with self._noting_refusal(batch):
+            if not publishing.is_prepared:
+                publishing.is_prepared = publishing.publication.prepare(1)
+                return
+            if not publishing.is_stored:
+                publishing.is_stored = publishing.publication.store(1)
+                if not publishing.is_numbered and not publishing.is_stored:
+                    publishing.is_numbered = True
+                    self._workload.number([sent for sent, _ in batch.rows if sent.is_local])
+                return
+        self._commit(batch, publishing)
+
+    def _commit(self, batch: _Batch, publishing: _Publishing) -> None:
+        machine, made = self.machine, publishing.made
+        batch.publishing = None
+        with self._noting_refusal(batch):
+            published = publishing.publication.commit()
         if published.already != batch.is_published:
             word = "again" if batch.is_published else "before anybody had asked"
             self._around.book.report(f"{batch.name} of {machine}: published {word}")
@@ -113,7 +162,8 @@ class StageClient:
             return
         labels = [sent.label for sent, _ in batch.rows]
         self._around.trace(machine.name, f"publishes {' '.join(labels)}")
-        self._workload.number([sent for sent, _ in batch.rows])
+        numbered = publishing.is_numbered
+        self._workload.number([sent for sent, _ in batch.rows if not (numbered and sent.is_local)])
 
         def done(is_durable: bool) -> None:
             if not is_durable:
@@ -125,6 +175,15 @@ class StageClient:
 
         machine.note(done)
 
+    @contextmanager
+    def _noting_refusal(self, batch: _Batch) -> Iterator[None]:
+        try:
+            yield
+        except MqError as error:
+            batch.publishing = None
+            self._refused(batch, error)
+            raise
+
     def _refused(self, batch: _Batch, error: MqError) -> None:
         if batch.is_published:
             problem = f"published, and the second time refused: {error}"
@@ -135,7 +194,7 @@ class StageClient:
 
     def _discard(self, batch: _Batch) -> None:
         """Discard a batch for good: it cannot be published afterwards."""
-        stages = self.machine.engine.stages
+        stages, batch.publishing = self.machine.engine.stages, None
         stages.discard("app", batch.name)
 
         def done(is_durable: bool) -> None:
@@ -149,4 +208,8 @@ class StageClient:
         self._around.book.report(f"{batch.name} of {self.machine}: published after it was discarded")
 
     def settle(self) -> None:
-        """Nothing to do: a batch that is not published stays unsent."""
+        """A batch that is not published stays unsent."""
+        for batch in self._publishing:
+            if (publishing := self._under_way(batch)) is not None:
+                publishing.publication.abort()
+            batch.publishing = None
