@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
+from xml.etree.ElementTree import Element
 
 import pytest
 
@@ -155,6 +156,43 @@ def test_an_unknown_action_is_moved_aside(orders: wcf.Endpoint, queue: Any, capl
     assert wcf.Service(orders).run(timeout=0) == 1
     assert queue.subqueue("poison").count == 1
     assert f"no operation for the action '{ACTION}'" in caplog.text
+
+
+HEADER = "{urn:example:audit}Signature"
+
+
+def with_header(orders: wcf.Endpoint, **attributes: str) -> None:
+    """Sends order 1 with a header, as a binding with message security does."""
+    namespace = orders.soap.namespace
+    header = Element(HEADER, {f"{{{namespace}}}{name}": value for name, value in attributes.items()})
+    header.text = "AAAA"
+    with orders.client() as client:
+        client.send(ACTION, {"order": {"id": 1}}, namespace=NAMESPACE, headers=(header,))
+
+
+@pytest.mark.parametrize("soap", ["1.1", "1.2"])
+def test_a_header_that_must_be_understood(qm: Any, queue: Any, caplog: Any, soap: str) -> None:
+    orders = wcf.Endpoint(qm, ADDRESS, soap=soap, encoding="text")
+    with_header(orders, mustUnderstand="1")
+    seen: list[int] = []
+    assert serve(wcf.Service(orders), failing(0, seen)) == 1
+    assert (seen, queue.subqueue("poison").count) == ([], 1)
+    assert f"the header '{HEADER}' must be understood" in caplog.text
+    queue.subqueue("poison").move(queue.subqueue("poison").peek(0), None)
+    assert serve(wcf.Service(orders, understands=[HEADER]), failing(0, seen)) == 1
+    assert (seen, queue.count) == ([1], 0)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{}, {"mustUnderstand": "0"}, {"mustUnderstand": "1", "role": "http://example.org/a-router"}],
+)
+def test_a_header_that_need_not_be_understood(qm: Any, queue: Any, attributes: dict[str, str]) -> None:
+    orders = wcf.Endpoint(qm, ADDRESS)
+    with_header(orders, **attributes)
+    seen: list[int] = []
+    serve(wcf.Service(orders), failing(0, seen))
+    assert (seen, queue.count) == ([1], 0)
 
 
 def test_an_operation_for_every_action(orders: wcf.Endpoint) -> None:

@@ -16,7 +16,7 @@
 
 from tiercel.wcf import aio
 from tiercel.wcf.data_contract import Items, Long, data_contract, member
-from tiercel.wcf.dispatcher import UnknownActionError
+from tiercel.wcf.dispatcher import NotUnderstoodError, UnknownActionError
 from tiercel.wcf.endpoint import Client, Endpoint
 from tiercel.wcf.envelope import Envelope
 from tiercel.wcf.poison import ReceiveErrorHandling, ServiceFaultedError
@@ -29,6 +29,7 @@ __all__ = [
     "Envelope",
     "Items",
     "Long",
+    "NotUnderstoodError",
     "Port",
     "ReceiveErrorHandling",
     "Service",

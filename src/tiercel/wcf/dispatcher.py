@@ -1,7 +1,7 @@
 """The machine of a service: takes a message, calls the operations and commits, or treats it as poison."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from tiercel.framing.addresses import direct_format_name
@@ -44,6 +44,17 @@ class UnknownActionError(PeerError):
         return f"the service has no operation for the action {self.action[:200]!a}"
 
 
+class NotUnderstoodError(PeerError):
+    """A message with a header that the service has to understand, and does not."""
+
+    def __init__(self, header: str) -> None:
+        super().__init__(header)
+        self.header = header
+
+    def __str__(self) -> str:
+        return f"the header {self.header[:200]!a} must be understood, and the service does not understand it"
+
+
 class _OperationError(Exception):
     """An operation has raised; the cause is what it raised."""
 
@@ -51,10 +62,17 @@ class _OperationError(Exception):
 class Dispatcher:
     """Serves one endpoint. `now` tells when messages in ;retry have rested long enough."""
 
-    def __init__(self, receiver: Receiver, operations: Mapping[str, Operation], policy: PoisonPolicy) -> None:
+    def __init__(
+        self,
+        receiver: Receiver,
+        operations: Mapping[str, Operation],
+        policy: PoisonPolicy,
+        understood: Collection[str] = (),
+    ) -> None:
         self._receiver = receiver
         self._operations = operations
         self._policy = policy
+        self._understood = understood
         self._waiting: Any = None
         self._scan_at = 0.0  # when to look into ;retry again
 
@@ -103,7 +121,7 @@ class Dispatcher:
             return
         try:
             yield from self._call(message)
-        except (DecodeError, UnknownActionError) as error:  # trying again would not help
+        except (DecodeError, NotUnderstoodError, UnknownActionError) as error:  # trying again would not help
             yield Abort(transaction)
             yield from self._end(message, str(error))
         except _OperationError as failed:
@@ -136,6 +154,8 @@ class Dispatcher:
         self._receiver.check_protection(message)
         for events in self._receiver.envelopes(message.body):
             envelope = Envelope(events, message)
+            if (header := envelope.not_understood(self._understood)) is not None:
+                raise NotUnderstoodError(header)
             operation = self._operations.get(envelope.action) or self._operations.get("*")
             if operation is None:
                 raise UnknownActionError(envelope.action)

@@ -1,6 +1,6 @@
 """SOAP envelopes: what a message says, to whom and under which action."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -25,6 +25,10 @@ from tiercel.wcf.data_values import from_element, from_members
 from tiercel.wcf.soap import ADDRESSING_NAMESPACES, SOAP_BY_NAMESPACE, Addressing, Soap
 
 T = TypeVar("T")
+
+
+_TRUE = frozenset({"1", "true"})
+_OUR_ROLES = frozenset({"next", "ultimateReceiver"})  # the ends of their URIs
 
 
 class Envelope:
@@ -66,6 +70,27 @@ class Envelope:
     def headers(self) -> tuple[Element, ...]:
         header = self._document.root.find(f"{{{self.soap.namespace}}}Header")
         return () if header is None else tuple(header)
+
+    def not_understood(self, understood: Collection[str]) -> str | None:
+        """The first header that a receiver has to understand (mustUnderstand) and that is not among these.
+
+        Headers of WS-Addressing are understood, and those for another role are not ours.
+        """
+        for header in self.headers:
+            namespace = header.tag.removeprefix("{").partition("}")[0]
+            if (
+                header.get(f"{{{self.soap.namespace}}}mustUnderstand") in _TRUE
+                and namespace not in ADDRESSING_NAMESPACES
+                and header.tag not in understood
+                and self._is_ours(header)
+            ):
+                return header.tag
+        return None
+
+    def _is_ours(self, header: Element) -> bool:
+        name = "role" if self.soap is Soap.V12 else "actor"
+        role = header.get(f"{{{self.soap.namespace}}}{name}", "")
+        return not role or role.rpartition("/")[2] in _OUR_ROLES
 
     def _addressing(self, name: str) -> Element | None:
         for header in self.headers:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from tiercel.framing.receiver import Receiver
@@ -28,9 +28,14 @@ class ServiceBase:
         max_retry_cycles: int = 2,
         retry_cycle_delay_s: float = 1800,
         receive_error_handling: str = "move",
+        understands: Iterable[str] = (),
         clock: Clock = time.time,
     ) -> None:
-        """`receive_error_handling` is move, drop, reject or fault."""
+        """`receive_error_handling` is move, drop, reject or fault.
+
+        `understands` names headers, `{namespace}name`, that the operations look after when they are marked
+        mustUnderstand.
+        """
         try:
             handling = ReceiveErrorHandling(receive_error_handling)
         except ValueError:
@@ -44,7 +49,9 @@ class ServiceBase:
         self.operations: dict[str, Operation] = {}
         self._described: list[OperationDescription] = []
         policy = PoisonPolicy(receive_retry_count, max_retry_cycles, retry_cycle_delay_s, handling)
-        self._dispatcher = Dispatcher(Receiver(endpoint.address, endpoint.binding), self.operations, policy)
+        self._dispatcher = Dispatcher(
+            Receiver(endpoint.address, endpoint.binding), self.operations, policy, frozenset(understands)
+        )
         self._clock = clock
 
     def operation(
