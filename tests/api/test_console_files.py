@@ -32,6 +32,7 @@ def test_every_file_is_served(served: Asked) -> None:
     )
     assert (again.status_code, again.content) == (304, b"")
     assert served.http.get("/console").headers["location"] == "/console/"
+    assert served.http.get("/").headers["location"] == "/console/"
 
 
 @pytest.mark.parametrize(

@@ -203,6 +203,10 @@ class TestSendMany:
         assert (answer.status_code, f"line {count + 1}: " in answer.json()["detail"]) == (400, True)
         assert served.count(queue) == 0
 
+    def test_a_line_that_is_not_json(self, served: Asked, queue: str) -> None:
+        detail = send_lines(served, queue, b"{}\nhello\n").json()["detail"]
+        assert detail.startswith("line 2: it is not valid JSON")
+
     def test_or_none_when_there_is_no_room(self, served: Asked) -> None:
         served.create("tight", quota_kib=40)
         assert send_lines(served, "tight", b"{}\n" * 350).status_code == 507

@@ -171,6 +171,7 @@ def test_records_of_other_modes_are_errors(record: RecordType) -> None:
         (b"\x00\x01\x00\x01\x04\x02\x01\xff", "not valid UTF-8"),
         (EXAMPLE[:-1] + b"\x09", "the encoding must be 0 to 8, not 9"),
         (EXAMPLE[:-2] + b"\x06", "a sized envelope record stands where an encoding must"),
+        (EXAMPLE[:-2] + b"\x05", "an unsized envelope record stands where an encoding must"),
         (EXAMPLE[:-2] + b"\x04\x0aimage/jpeg", "unknown content type 'image/jpeg'"),
         (EXAMPLE, "the body ends before the envelope"),
     ],

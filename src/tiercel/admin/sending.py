@@ -25,6 +25,7 @@ from tiercel.wire.user_message import UserMessage
 MAX_MESSAGES: Final = 10_000  # per request: they are committed in one turn
 _SLICE: Final = 100  # messages parsed or encoded per turn
 _SLICE_BYTES: Final = 1 << 20
+_LINE: Final = "it"  # the subject of an error in a line that is not JSON
 
 
 class Sender:
@@ -195,9 +196,11 @@ async def messages_of_lines(data: bytes) -> list[Message]:
 
 def _message_of_line(number: int, line: bytes) -> Message:
     try:
-        return from_json(parsed(line, "it"))
+        return from_json(parsed(line, _LINE))
     except MqError as problem:
-        problem.subject = f"line {number}: {problem.subject}"
+        problem.subject = (
+            f"line {number}" if problem.subject == _LINE else f"line {number}: {problem.subject}"
+        )
         raise
 
 

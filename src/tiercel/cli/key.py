@@ -41,7 +41,7 @@ Give the public exchange keys to the senders; `tiercel trust fetch` gets them fr
     tiercel key export --exchange --data data --out orders.keys
     tiercel key rotate --exchange --data data
 
-A certificate for TLS between queue managers is made where [tls] wants it. Give orders.pem to the peers:
+Make a certificate for TLS between queue managers, and give orders.pem to the peers:
 
     tiercel key certificate --data data --out orders
 """,

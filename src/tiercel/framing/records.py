@@ -149,9 +149,10 @@ def write_counted(out: bytearray, content: bytes) -> None:
 
 def record_name(record: int) -> str:
     try:
-        return f"a {RecordType(record).name.replace('_', ' ').lower()} record"
+        name = RecordType(record).name.replace("_", " ").lower()
     except ValueError:
         return f"an unknown record 0x{record:02X}"
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name} record"
 
 
 def read_preamble(cursor: Cursor) -> Preamble:

@@ -39,6 +39,13 @@ async def redirect_to_console() -> Response:
     return RedirectResponse(f"{CONSOLE}/", 308)
 
 
+@router.get("/", include_in_schema=False)
+async def redirect_from_the_root() -> Response:
+    return RedirectResponse(
+        f"{CONSOLE}/", 307
+    )  # browsers keep a permanent one, and the port may change hands
+
+
 @router.post(f"{CONSOLE}/login", **needs(audit="log in", max_bytes=_MAX_LOGIN_BYTES), include_in_schema=False)
 async def log_in(request: Request) -> Response:
     """Exchanges a token for a cookie."""
