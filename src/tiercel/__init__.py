@@ -4,6 +4,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    __version__: str
     from tiercel import aio, errors
     from tiercel.client.connecting import connect
     from tiercel.client.consumer import Claim, ClaimedMessage, Consumer
@@ -80,6 +81,8 @@ def __getattr__(name: str) -> object:
         return _import_module(f"tiercel.{name}")
     if name == "__all__":  # for type checkers and `import *`: the errors too, which `dir` leaves to `errors`
         value: object = sorted(_MODULES) + _import_module("tiercel.errors").__all__
+    elif name == "__version__":
+        value = _import_module("importlib.metadata").version("tiercel")
     elif name in _MODULES:
         value = getattr(_import_module(_MODULES[name]), name)
     elif name.endswith("Error") and name in _import_module("tiercel.errors").__all__:

@@ -125,3 +125,64 @@ class TestInTheQueueManager:
         assert "nowhere" in run.refused(1, "replay", filled, "--to", "nowhere", "--since", "1h")
         for wrong in (["--rate", "fast"], ["--since", "yore"], ["--rate", "1", "--lookup-id", "1"]):
             assert run("replay", filled, *wrong).code == 2
+
+
+class TestOfAFile:
+    def test_each_message_goes_to_its_own_destination(
+        self, run: Run, filled: str, queue: str, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "some.jsonl"
+        run.fine("send", queue, "other", "--label", "other")
+        lines = [run.fine("export", each).out for each in (queue, filled)]
+        file.write_text("".join(lines), "utf-8")
+        for each in (filled, queue):
+            run.fine("purge", each, "--yes")
+        assert (
+            run.fine("replay", file, "-n").out
+            == f"26 messages of {file} would be replayed to their destinations\n"
+        )
+        assert run.fine("count", queue).out == "0\n"
+        assert run.fine("replay", file).out == f"26 messages of {file} replayed to their destinations\n"
+        assert labels(run, queue) == ["other"]
+        assert labels(run, filled) == [f"message {number}" for number in range(25)]
+
+    def test_to_another_queue_with_a_limit(self, run: Run, filled: str, queue: str, tmp_path: Path) -> None:
+        (tmp_path / "some.jsonl").write_text(run.fine("export", filled).out, "utf-8")
+        assert (
+            run.fine("replay", tmp_path / "some.jsonl", "--to", queue, "--limit", "3", "--json").record[
+                "count"
+            ]
+            == 3
+        )
+        assert labels(run, queue) == ["message 0", "message 1", "message 2"]
+
+    def test_to_another_computer_as_each_message_was(self, run: Run, queue: str, tmp_path: Path) -> None:
+        far, file = r"DIRECT=TCP:192.0.2.9\private$\far", tmp_path / "some.jsonl"
+        run.fine("send", far, "a", "--transactional", "--label", "of a transaction")
+        run.fine("send", far, "b", "--recoverable", "--label", "of none")
+        file.write_text(run.fine("export", far).out, "utf-8")
+        run.fine("purge", far, "--yes")
+        run.fine("replay", file)
+        found = run.fine("peek", far, "-n", "9", "--json").records
+        assert {each["label"]: "transaction_id" in each for each in found} == {
+            "of a transaction": True,
+            "of none": False,
+        }
+        del queue
+
+    def test_what_is_wrong_sends_nothing(self, run: Run, filled: str, tmp_path: Path) -> None:
+        file = tmp_path / "some.jsonl"
+        file.write_text(run.fine("export", filled).out + "{", "utf-8")
+        assert "line 26: not a JSON object" in run.refused(1, "replay", file)
+        file.write_text('{"label": "of nowhere"}\n', "utf-8")
+        assert "it does not name the queue" in run.refused(1, "replay", file)
+        wrong = run("replay", file, "--match", "x")
+        assert (wrong.code, "takes --to, --limit" in " ".join(wrong.err.split())) == (2, True)
+        assert run.fine("count", filled).out == "25\n"
+
+    def test_a_queue_is_no_file(
+        self, run: Run, queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / queue).write_text("not a file of export")
+        assert run.fine("replay", queue).out == f"0 messages of {queue} replayed to their destinations\n"

@@ -133,7 +133,7 @@ def test_only_checked(run: Run, queue: str, tmp_path: Path) -> None:
 
 def test_in_parts(run: Run, queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is larger than a request: what was sent before something went wrong is told."""
-    monkeypatch.setattr("tiercel.cli.exporting._REQUEST_MESSAGES", 2)
+    monkeypatch.setattr("tiercel.cli.exporting.MAX_REQUEST_MESSAGES", 2)
     run.fine("set", queue, "quota_kib=1")
     (tmp_path / "f").write_text("".join(f'{{"text": "{"x" * 100}"}}\n\n' for _ in range(9)), "utf-8")
     line = run.refused(1, "import", queue, tmp_path / "f")

@@ -4,6 +4,7 @@ import pickle
 import re
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
 from inspect import getsource
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tiercel import DeliveryGuarantee, Message, MessageClass
 from tiercel.bodies import Kind
 from tiercel.model import message as module
 from tiercel.model.limits import INFINITE
+from tiercel.model.sid import SecurityIdentifier
 
 
 class TestBodies:
@@ -91,6 +93,10 @@ class TestNumbers:
         assert Message().message_class is MessageClass.NORMAL
 
 
+def test_the_version() -> None:
+    assert tiercel.__version__ == version("tiercel")
+
+
 class TestRepr:
     def test_shows_what_differs(self) -> None:
         assert repr(Message()) == "Message()"
@@ -108,7 +114,11 @@ class TestRepr:
         with tiercel.open(tmp_path / "data") as qm:
             queue = qm.create_queue("orders")
             queue.send(Message(b"tea", label="order 7"))
-            text = repr(queue.receive(0))
+            message = queue.receive(0)
+        text = repr(message)
+        assert f"sent_time={message.sent_at}" in text
+        assert f"sender_id={SecurityIdentifier.decode(message.sender_id)}" in text
+        assert "sender_id=b'not a SID'" in repr(Message(sender_id=b"not a SID"))
         assert text.startswith("ReceivedMessage(b'tea', label='order 7', destination_queue=DIRECT=OS:")
         assert "id={" in text
 

@@ -19,6 +19,7 @@ from tiercel.cli.options import DryRun
 from tiercel.cli.output import note, plural
 from tiercel.cli.progress import bar
 from tiercel.cli.receiving import lookup_id_of
+from tiercel.cli.replay_file import is_file, replay_file
 from tiercel.cli.tail_grep import matches, search_text
 
 verbs = typer.Typer()
@@ -156,7 +157,8 @@ exit codes: 0 success, 3 no message matched
     "replay",
     epilog=r"""
 Moves each message to the queue that it was sent to, with all properties and in one commit: dead letters,
-journals, and subqueues of messages that failed. To another computer it is sent with a new id.
+journals, and subqueues of messages that failed. Within this computer it keeps its id; to another computer it
+is sent with a new one. FROM can be a file of `tiercel export`, as ./orders.jsonl: its messages are sent anew.
 
 Examples:
 
@@ -165,6 +167,7 @@ Examples:
     tiercel replay ';deadletter' --to orders --limit 10
     tiercel replay 'orders;journal' --keep --dry-run
     tiercel replay ';deadxact' --since 2h --rate 50/s
+    tiercel replay ./orders.jsonl --dry-run
 
 exit codes: 0 success, 3 no message matched
 """,
@@ -186,6 +189,9 @@ def replay(
     background: Background = False,
 ) -> ExitCode | None:
     """Send messages again, by default to their own destination."""
+    if is_file(source):
+        _check_for_file(lookup_id, match, since, until, rate, background=background)
+        return replay_file(context, source, to, limit, transactional=transactional, dry_run=dry_run)
     if background or rate is not None or since is not None or until is not None:
         how = {"to": to, "keep": keep} | ({"transactional": True} if transactional else {})
         wanted = _Bulk("replay", source, limit, match, since, until, rate, dry_run, background)
@@ -193,6 +199,11 @@ def replay(
     chosen = chosen_ids(context, source, lookup_id, match)
     how = {"to": to, "dry_run": dry_run, "keep": keep} | ({"transactional": True} if transactional else {})
     return _transfer(context, _Transfer("replay", source, limit, chosen, how))
+
+
+def _check_for_file(*of_queues: object, background: bool) -> None:
+    if background or any(each is not None for each in of_queues):
+        raise typer.BadParameter("a file of `export` takes --to, --limit, --transactional and --dry-run only")
 
 
 def chosen_ids(

@@ -25,8 +25,8 @@ from tiercel.model.errors import MqError
 
 verbs = typer.Typer()
 
-_REQUEST_MESSAGES: Final = 10_000
-_REQUEST_BYTES: Final = 48 << 20
+MAX_REQUEST_MESSAGES: Final = 10_000
+MAX_REQUEST_BYTES: Final = 48 << 20
 _IN_MEMORY: Final = 16 << 20  # of stdin; the rest goes to disk
 _SHOWN: Final = 60
 
@@ -129,7 +129,7 @@ def import_(
     """Send the messages in a file written by `export`."""
     with _source(file) as source:
         name = "standard input" if file == "-" else file
-        found = _checked(source, name, skip)
+        found = check_file(source, name, skip)
         if (
             context.api.is_stopped
             and found.express
@@ -174,20 +174,20 @@ class _Found:
     express: int
 
 
-def _lines(source: IO[bytes], skip: int) -> Iterator[tuple[int, bytes]]:
+def lines_of(source: IO[bytes], skip: int) -> Iterator[tuple[int, bytes]]:
     for number, line in enumerate(source, 1):
         if number > skip and line.strip():
             yield number, line
 
 
-def _checked(source: IO[bytes], name: str, skip: int) -> _Found:
+def check_file(source: IO[bytes], name: str, skip: int) -> _Found:
     """Count the messages of a file; raise `Failure` if one is invalid."""
     from tiercel.admin.message_json import from_json  # noqa: PLC0415  # slow to import, needed only here
 
     count = express = 0
-    for number, line in _lines(source, skip):
+    for number, line in lines_of(source, skip):
         try:
-            message = from_json(_parsed(line))
+            message = from_json(parsed(line))
         except MqError as error:
             raise Failure(f"{name}, line {number}: {error} Nothing was sent.") from error
         except (ValueError, RecursionError) as problem:
@@ -198,7 +198,7 @@ def _checked(source: IO[bytes], name: str, skip: int) -> _Found:
     return _Found(count, express)
 
 
-def _parsed(line: bytes) -> dict[str, Any]:
+def parsed(line: bytes) -> dict[str, Any]:
     record = json.loads(line)
     if not isinstance(record, dict):
         raise ValueError(f"found {line[:_SHOWN].decode('utf-8', 'replace').strip()}")  # noqa: TRY004
@@ -217,8 +217,8 @@ class _Parts:
         """Number of messages, number of the last line, and the lines."""
         lines: list[bytes] = []
         size = last = 0
-        for number, line in _lines(self._source, self._skip):
-            if lines and (len(lines) >= _REQUEST_MESSAGES or size + len(line) > _REQUEST_BYTES):
+        for number, line in lines_of(self._source, self._skip):
+            if lines and (len(lines) >= MAX_REQUEST_MESSAGES or size + len(line) > MAX_REQUEST_BYTES):
                 yield len(lines), last, b"\n".join(lines)
                 lines, size = [], 0
             lines.append(self._ready(line))

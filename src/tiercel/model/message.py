@@ -30,6 +30,7 @@ from tiercel.model.codes import (
     SenderIdType,
 )
 from tiercel.model.errors import (
+    DecodeError,
     IllegalPropertySizeError,
     IllegalPropertyValueError,
     IllegalPropertyVariantTypeError,
@@ -57,6 +58,7 @@ from tiercel.model.limits import (
     TRANSACTION_ID_MAX,
 )
 from tiercel.model.path_name import PathName, utf16_length
+from tiercel.model.sid import SecurityIdentifier
 
 if TYPE_CHECKING:
     from tiercel.bodies import Decoded
@@ -228,7 +230,7 @@ class Message:
         for name, default in _DEFAULTS.items():
             value = getattr(self, name)
             if value != default:
-                text = _repr(member_of(name, value))
+                text = _repr(_readable(name, value))
                 shown.append(text if name == "body" else f"{name}={text}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
@@ -412,6 +414,18 @@ def member_of(name: str, value: object) -> object:
         return value
 
 
+def _readable(name: str, value: object) -> object:
+    """An enumeration's member, a time, an account; the value itself if it is none of these."""
+    if name in _TIMES and isinstance(value, int):
+        return _time_of(value)
+    if name == "sender_id" and isinstance(value, bytes):
+        try:
+            return SecurityIdentifier.decode(value)
+        except (DecodeError, ValueError):
+            return value
+    return member_of(name, value)
+
+
 def _repr(value: object) -> str:
     if isinstance(value, bytes) and len(value) > _SHOWN:
         return f"<{len(value)} bytes: {value[:_SHOWN]!r}...>"
@@ -489,6 +503,7 @@ def _types_of(name: str, default: object) -> tuple[type, ...]:
 
 
 _SHOWN = 60  # bytes
+_TIMES = frozenset({"sent_time", "arrival_time", "last_move_time"})
 ENUMERATIONS: dict[str, type[IntEnum] | type[IntFlag]] = {
     "delivery": DeliveryGuarantee,
     "body_type": BodyType,
