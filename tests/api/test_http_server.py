@@ -137,6 +137,25 @@ def test_a_client_that_says_nothing_has_the_same_deadline() -> None:
     assert asyncio.run(main()) == b""
 
 
+@pytest.mark.parametrize(
+    "start",
+    [b"\r\n", b"POST /echo HTTP/1.1\r\nHost:", b"POST /echo HTTP/1.1\r\nContent-Length: 10\r\n\r\nhalf"],
+    ids=["an empty line", "half a head", "half a body"],
+)
+def test_a_later_request_has_the_same_deadline(start: bytes) -> None:
+    async def main() -> bytes:
+        async with serving(timeout_keep_alive=PATIENCE_S) as address:
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(b"POST /echo HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello")
+            assert (await reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200")
+            writer.write(start)
+            said = await rest(reader)
+            writer.transport.abort()
+            return said
+
+    assert asyncio.run(main()) == b""
+
+
 @pytest.mark.parametrize("path", [b"/echo", b"/denied"])
 @pytest.mark.parametrize("trailer", [b"X", b"X: y\r\n"], ids=["one", "many"])
 def test_a_trailer_has_a_maximum_size(path: bytes, trailer: bytes) -> None:
