@@ -238,6 +238,89 @@ class TestReceiving:
         assert world.run(lambda: world.engine.batch.count(Keyspace.DAMAGED)) == 2
 
 
+def end_received(box: Box, *ended: Message) -> list[bool]:
+    """Which of these held messages ended together."""
+    opened, engine = box.receiving, box.world.engine
+    reads = [(opened, message.lookup_id) for message in ended]
+    done = box.world.run(lambda: engine.reading.end_received(reads))
+    return [read in done for read in reads]
+
+
+class TestEnding:
+    def test_the_same_as_one_by_one(self, world: World) -> None:
+        def state_of(box: Box, *, together: bool) -> tuple[Any, ...]:
+            asked: dict[str, Any] = {"acknowledgements": FULL, "administration_queue": admin.name}
+            box.send(b"plain")
+            box.send(b"expires", time_to_be_received=50)
+            box.send(b"tells", priority=7, **asked)
+            box.send(b"stays")
+            admin.drain()
+            taken = [box.take() for _ in range(3)]
+            if together:
+                assert end_received(box, *taken) == [True] * 3
+            else:
+                for message in taken:
+                    box.end(message, delete=True)
+            deadlines = world.run(lambda: world.engine.batch.count(Keyspace.EXPIRIES))
+            state = box.state
+            return (
+                [box.bodies(), box.journal.bodies(), admin.classes(), deadlines],
+                [state.count, state.size_bytes, state.left, state.held_by_readers, len(state.locks)],
+            )
+
+        admin = world.create("admin")
+        first, second = (world.create(name, journaling=True) for name in ("q1", "q2"))
+        single = state_of(first, together=False)
+        assert single == state_of(second, together=True)
+        assert single[0] == [[b"stays"], [b"tells", b"plain", b"expires"], [MessageClass.ACK_RECEIVE], 0]
+
+    def test_they_outlive_a_kill(self, durable_world: World) -> None:
+        box = durable_world.create("q")
+        send_many(box, *messages(b"a", b"b", b"c"))
+        assert end_received(box, box.take(), box.take()) == [True, True]
+        durable_world.kill()
+        assert box.bodies() == [b"c"]
+        assert durable_world.total_bytes == box.state.size_bytes
+
+    def test_what_needs_more_is_left(self, world: World, box: Box) -> None:
+        """Nothing is done about messages that are doomed, express, in a transaction or not held."""
+        box.send(b"purged")
+        purged = box.take()
+        box.purge()
+        box.send(b"express", delivery=0)
+        express = box.take()
+        box.send(b"of another")
+        other = found(box.start_receive(0, opened=box.open(QueueAccess.RECEIVE), two_phase=True))
+        box.send(b"free")
+        ordered = world.create("t", transactional=True)
+        with world.transaction() as transaction:
+            send_many(ordered, *messages(b"in a transaction"), transaction=transaction)
+        reading = world.begin()
+        inside = ordered.receive(transaction=reading)
+        assert end_received(box, purged, express, other, box.messages()[0]) == [False] * 4
+        assert end_received(ordered, inside) == [False]
+        world.abort(reading)
+        assert ordered.bodies() == [b"in a transaction"]
+        box.close()
+        assert box.bodies() == [b"express", b"free"]
+
+    def test_of_a_closed_queue_is_left(self, box: Box) -> None:
+        box.send(b"a")
+        taken, opened = box.take(), box.receiving
+        box.close()
+        assert not box.world.run(lambda: box.world.engine.reading.end_received([(opened, taken.lookup_id)]))
+        assert box.bodies() == [b"a"]
+
+    def test_an_empty_subqueue_goes(self, world: World, box: Box) -> None:
+        box.send(b"a")
+        retry = box.subqueue("retry")
+        box.move(box.messages()[0], retry)
+        taken = retry.take()
+        assert end_received(retry, taken) == [True]
+        retry.close()
+        assert world.engine.queues.find(retry.name) is None
+
+
 def test_numbers_are_reserved_before_they_are_used(durable_world: World) -> None:
     world = durable_world
 

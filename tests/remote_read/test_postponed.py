@@ -183,3 +183,19 @@ def test_one_that_is_wrong_is_told_so(consumer: Consumer, box: Box) -> None:
     assert [answer.call_id for answer in answers] == [50, 51]
     assert isinstance(answers[0], Response)
     assert calls.Done.decode(answers[0].stub).status == INVALID_PARAMETER
+
+
+def test_only_the_first_of_two_has_a_message(site: Site, consumer: Consumer, box: Box) -> None:
+    box.send_all(b"1", b"2", b"3")
+    consumer.read(1)
+    end, start = consumer.end(1), consumer.start(2)
+    pdus = [request(number, each.encode(), each.OPNUM) for number, each in enumerate((end, end, start), 50)]
+    of_read = consumer.line.send(*pdus)
+    assert [answer.call_id for answer in of_read] == [52]
+    site.sleep(WAITED)
+    of_ends = consumer.line.answers()
+    assert [answer.call_id for answer in of_ends] == [50, 51]
+    statuses = [calls.Done.decode(answer.stub).status for answer in of_ends if isinstance(answer, Response)]
+    assert statuses[0] == 0
+    assert statuses[1] != 0
+    assert box.state.count == 2

@@ -300,17 +300,26 @@ class Delivery:
 
     def receive_first(self, queue: QueueState, limit: int) -> list[tuple[int, Record, UserMessage]]:
         """`finish` for the first messages of a simple queue: they are received."""
-        received, tells_all = [], self.tells_all(queue, _ACK_RECEIVE)
         taken = queue.take_stored(self._core, limit)
-        self._core.life.add(_ENDED, queue.slot, [record.packet for _, record in taken], _ACK_RECEIVE)
-        for lookup_id, record in taken:
-            packet = UserMessage(record.packet)
+        received = [(lookup_id, record, UserMessage(record.packet)) for lookup_id, record in taken]
+        self._received(queue, received)
+        return received
+
+    def finish_received(self, queue: QueueState, run: list[tuple[int, Record, UserMessage]]) -> None:
+        """`finish` for stored messages that readers of the queue hold: they are received."""
+        size = sum([len(record.packet) for _, record, _ in run])
+        queue.remove_held(self._core, [lookup_id for lookup_id, _, _ in run], size)
+        self._received(queue, run)
+
+    def _received(self, queue: QueueState, run: list[tuple[int, Record, UserMessage]]) -> None:
+        """What `finish` does besides taking the messages out of the list."""
+        tells_all = self.tells_all(queue, _ACK_RECEIVE)
+        self._core.life.add(_ENDED, queue.slot, [record.packet for _, record, _ in run], _ACK_RECEIVE)
+        for lookup_id, record, packet in run:
             self._deadlines.forget(queue, lookup_id, packet)
             if tells_all or packet.flags & TOLD:  # rare
                 self._conclude(queue, record, _ACK_RECEIVE, packet)
-            received.append((lookup_id, record, packet))
         self._catalog.drop_empty_subqueue(queue)
-        return received
 
     def _conclude(
         self, queue: QueueState, record: Record, reason: MessageClass, packet: UserMessage, detail: str = ""

@@ -250,6 +250,12 @@ class QueueState:
         core.total_bytes -= size
         self.publish()
 
+    def remove_held(self, core: Core, lookup_ids: Sequence[int], size: int) -> None:
+        """`remove` for stored messages that readers hold; `size` is their sum."""
+        for lookup_id in lookup_ids:
+            self._drop_lock(lookup_id)
+        self.remove_stored(core, lookup_ids, size)
+
     def remove_stored(self, core: Core, lookup_ids: Sequence[int], size: int) -> None:
         """Takes many stored messages, none of them locked, out of the list; `size` is their sum."""
         slot = self.slot

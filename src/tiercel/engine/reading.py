@@ -3,6 +3,8 @@
 A read returns a `Found` at once, or a `Waiter` that is completed later.
 """
 
+from collections.abc import Iterable
+
 from tiercel.engine.core import Core
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.delivery import Delivery
@@ -26,6 +28,7 @@ from tiercel.model.errors import (
     TransactionSequenceError,
     TransactionUsageError,
 )
+from tiercel.wire.user_message import UserMessage
 
 _SPARE = 100
 # cached: enum lookup is slow here
@@ -173,6 +176,26 @@ class Reading:
             self._delivery.finish(queue, lookup_id, record, _ACK_RECEIVE, lock.packet)
         else:
             self._waiting.give_back(queue, lookup_id, record)
+
+    def end_received(self, reads: Iterable[tuple[OpenQueue, int]]) -> set[tuple[OpenQueue, int]]:
+        """`end_receive` with `delete` for many reads that need nothing special; returns those it has ended.
+
+        None may come twice.
+        """
+        ended: set[tuple[OpenQueue, int]] = set()
+        runs: dict[QueueState, list[tuple[int, Record, UserMessage]]] = {}
+        for opened, lookup_id in reads:
+            queue = opened.state
+            lock = None if queue is None else queue.locks.get(lookup_id)
+            if queue is None or lock is None or lock.record is None or lock.packet is None:
+                continue  # not held, or in a transaction
+            is_special = lock.opened is not opened or lock.doom is not None or queue.is_outgoing
+            if not is_special and lookup_id not in queue.express:
+                runs.setdefault(queue, []).append((lookup_id, lock.record, lock.packet))
+                ended.add((opened, lookup_id))
+        for queue, run in runs.items():
+            self._delivery.finish_received(queue, run)
+        return ended
 
     def keep(self, opened: OpenQueue, lookup_id: int) -> None:
         """Ends a two-phase read as received, even if the message was purged meanwhile."""

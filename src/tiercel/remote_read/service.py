@@ -197,8 +197,18 @@ class RemoteReadService:
 
     def _end_postponed(self) -> None:
         postponed, self._postponed, self._postponed_until = self._postponed, [], None
-        for each in postponed:
-            self._end_unawaited(*each)
+        kept = {
+            pending: (pending.handle.opened, pending.lookup_id)
+            for _, request, pending in postponed
+            if request.ack == RR_ACK and pending.lookup_id is not None
+        }
+        ended = self._engine.reading.end_received(kept.values())
+        for call, request, pending in postponed:
+            if kept.pop(pending, None) in ended:  # not if the reader says it twice
+                self._requests.forget(pending)
+                self._actions.append(Reply(call, calls.Done(), False))
+            else:
+                self._end_unawaited(call, request, pending)
 
     def _end_unawaited(self, call: CallId, request: calls.EndReceive, pending: PendingRequest) -> None:
         try:
