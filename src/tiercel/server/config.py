@@ -505,6 +505,8 @@ def parse(text: str) -> Config:
     for name, table in document.items():
         reader = _SECTIONS.get(name)
         if reader is None:
+            if not isinstance(table, dict | list):
+                raise ConfigError(f"{name}: options stand in a section; valid are {_listed(_SECTIONS)}")
             raise ConfigError(f"[{name}]: unknown section; valid are {_listed(_SECTIONS)}")
         kind, header = (list, f"[[{name}]]") if name in _LISTS else (dict, f"[{name}]")
         if not isinstance(table, kind):
@@ -617,6 +619,8 @@ def _checked(section: str, name: str, value: Any, hint: Any) -> Any:
     if get_origin(hint) is tuple:
         if not isinstance(value, list):
             raise _wrong(section, name, value, "must be a list")
+        if not value and f"{section}.{name}" in RANGES:
+            raise _wrong(section, name, value, "must have at least one number")
         return tuple(_checked(section, name, each, get_args(hint)[0]) for each in value)
     if type(value) is not hint:
         raise _wrong(section, name, value, f"must be {_WANTED[hint]}")
