@@ -335,6 +335,7 @@ class TestOutgoingQueues:
         assert (queue.label, str(queue.destination_format_name)) == (name, name)
         assert (queue.next_hops, queue.state, queue.multicast) == (None, OutgoingQueueState.INACTIVE, False)
         assert queue.queue_manager is world.engine.queue_manager
+        assert queue.base_priority == 0, "only a directory could tell another"
         open_by_name(world, r"DIRECT=OS:elsewhere\private$\q", SEND)
         identifiers = [each.queue.identifier for each in world.engine.queues.all()]
         assert len(set(identifiers)) == len(identifiers)
