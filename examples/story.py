@@ -180,6 +180,7 @@ def certify() -> None:
     encoding = serialization.Encoding.PEM
     form, protection = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     Path(CERTIFICATE).write_bytes(certificate.public_bytes(encoding))
+    Path(KEY).touch(0o600)
     Path(KEY).write_bytes(key.private_bytes(encoding, form, protection))
 
 

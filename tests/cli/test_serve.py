@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 import tiercel
+from certificates import Authority
 from tiercel.cli import main
 from tiercel.store import Keyspace
 from tiercel.store.lmdb_files import FORMAT_KEY
@@ -307,6 +308,20 @@ class TestRefusals:
         assert f"[srmp] {option}" in line
         assert "cannot be used (No such file or directory)" in line
         assert not (tmp_path / "data").exists()
+
+    @pytest.mark.parametrize("section", ["srmp", "api", "data"])
+    def test_a_private_key_that_everybody_can_read(
+        self, capfd: pytest.CaptureFixture[str], tmp_path: Path, section: str
+    ) -> None:
+        issued = Authority(tmp_path).issue("own")
+        issued.key.chmod(0o644)
+        options = (
+            f'enabled = true\nport = 0\ntls_certificate = "{issued.certificate}"\ntls_key = "{issued.key}"\n'
+        )
+        file = _written(tmp_path, f"[{section}]\n{options}[listen]\nport = 0\n")
+        code, line = refused(capfd, "--data", tmp_path / "data", "--config", file)
+        assert code == 2
+        assert f"[{section}] tls_key: {issued.key}: other users may access it (mode 0644)" in line
 
     def test_an_address_of_somebody_else(self, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         code, line = refused(capfd, "--data", tmp_path / "data", "--listen", "192.0.2.1:1801")

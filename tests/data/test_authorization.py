@@ -40,6 +40,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     )
     files = folder / "certificate.pem", folder / "key.pem"
     files[0].write_bytes(built.public_bytes(serialization.Encoding.PEM))
+    files[1].touch(0o600)
     files[1].write_bytes(
         key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

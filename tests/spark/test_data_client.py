@@ -205,4 +205,5 @@ def certify(folder: Path) -> None:
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+    (folder / "key.pem").touch(0o600)
     (folder / "key.pem").write_bytes(private)

@@ -132,6 +132,16 @@ def check(path: Path, error: type[TiercelError]) -> None:
         raise error(f"{path}: cannot be read ({problem.strerror})") from problem
 
 
+def check_for_group(path: Path, error: type[TiercelError]) -> None:
+    """`check` for a file of other programs: its group may read it, as ssl-cert in Debian may read keys."""
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError:  # whoever reads it tells
+        return
+    if mode & 0o027:
+        raise error(f"{path}: other users may access it (mode {mode:04o}); run chmod 640 {path}")
+
+
 def _check(path: Path, status: os.stat_result, error: type[TiercelError]) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise error(f"{path}: not a regular file")

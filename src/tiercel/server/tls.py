@@ -124,6 +124,10 @@ def _guid(uri: str) -> UUID | None:
 
 def load_certificate(context: ssl.SSLContext, section: str, options: CertificateOptions) -> None:
     """Raises `ConfigError`."""
+    try:
+        private_file.check_for_group(Path(options.tls_key), ConfigError)
+    except ConfigError as problem:
+        raise ConfigError(f"[{section}] tls_key: {problem}") from problem
     try:  # the empty password keeps OpenSSL from asking for one at the terminal
         context.load_cert_chain(options.tls_certificate, options.tls_key, password="")
     except OSError as problem:
