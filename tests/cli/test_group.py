@@ -102,11 +102,16 @@ def test_the_default_of_a_number_needs_no_conversion(daemon: Daemon, queue: str)
     assert loaded(daemon, ["tail", queue, "-n", "3"], ("pydantic",)) == ["pydantic"]
 
 
-def loaded(daemon: Daemon, words: list[str], modules: tuple[str, ...]) -> list[str]:
+def test_a_search_without_a_match_decodes_nothing(daemon: Daemon, queue: str) -> None:
+    modules = ("tiercel.bodies", "rich.console", "tiercel.model")
+    assert loaded(daemon, ["grep", "nothing", queue], modules, code=3) == []
+
+
+def loaded(daemon: Daemon, words: list[str], modules: tuple[str, ...], code: int = 0) -> list[str]:
     """The modules that a command has loaded, of those named."""
     program = (
         "import json, sys; from tiercel.cli import main\n"
-        f"assert main({words}) == 0\n"
+        f"assert main({words}) == {code}\n"
         f"print(json.dumps([name for name in {modules} if name in sys.modules]))"
     )
     environment = {**os.environ, "TIERCEL_DATA": str(daemon.data)}

@@ -12,7 +12,6 @@ from tiercel.cli.completion import QueueName, QueueNames
 from tiercel.cli.connection import queue_path
 from tiercel.cli.context import Context, connected
 from tiercel.cli.exit_codes import ExitCode
-from tiercel.cli.message_text import decoded_body, headers_of, marks, preview, property_of
 from tiercel.cli.output import Record, Styled, moment, note, size
 from tiercel.cli.pages import LAST_MAX, newest
 
@@ -87,6 +86,8 @@ def _news(context: Context, queue: str, after: str) -> Iterator[Record]:
 
 
 def _line(message: Record) -> Iterator[str]:
+    from tiercel.cli.message_text import marks, preview, property_of  # noqa: PLC0415  # see `_place`
+
     name = str(property_of(message, "message_class"))
     yield Styled(moment(message.get("arrival_time")), "dim")
     yield f"  {marks(message) or '-':<4}"
@@ -189,7 +190,7 @@ def matches(context: Context, queue: str, wanted: "re.Pattern[str] | str") -> It
         for lookup_id in page["skipped"]:
             note(f"{queue}: message {lookup_id} was not searched, because that takes too long")
         for message in page["messages"]:
-            place = (preview(message), None) if isinstance(wanted, str) else _place(message, wanted)
+            place = _place(message, wanted)
             if place is not None:
                 yield message, place
         after = page["next"]
@@ -197,7 +198,12 @@ def matches(context: Context, queue: str, wanted: "re.Pattern[str] | str") -> It
             return
 
 
-def _place(message: Record, wanted: "re.Pattern[str]") -> Place | None:
+def _place(message: Record, wanted: "re.Pattern[str] | str") -> Place | None:
+    # slow to load: only for a message that is there
+    from tiercel.cli.message_text import decoded_body, headers_of, preview, property_of  # noqa: PLC0415
+
+    if isinstance(wanted, str):
+        return preview(message), None
     decoded = decoded_body(message)
     headers = headers_of(message, decoded).values()
     for text in (property_of(message, "label"), *headers, decoded.text or ""):
@@ -208,6 +214,8 @@ def _place(message: Record, wanted: "re.Pattern[str]") -> Place | None:
 
 
 def _match_line(message: Record, place: Place, queue: str) -> Iterator[str]:
+    from tiercel.cli.message_text import property_of  # noqa: PLC0415  # see `_place`
+
     text, found = place
     start, end = (0, 0) if found is None else found.span()
     label = one_line(property_of(message, "label"), 60) or "(no label)"
