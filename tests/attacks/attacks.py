@@ -321,6 +321,7 @@ def strangers(folder: Path, scale: Scale) -> Iterator[Row]:
         victim.api.create("orders")
         victim.api.create("secured", security=ONLY_ADMINISTRATORS)
         yield from _claims(victim)
+        yield _asked_for(victim)
         yield _idle_sessions(victim, scale)
         yield _half_packets(victim, scale)
         yield from _silent_clients(victim, scale)
@@ -527,6 +528,20 @@ def _claim(
     level, sender = newest.get("authentication_level", "none"), newest.get("verified_sender")
     is_held = not refusal and level == "none" and not sender
     return Row(attack, tried, f"delivered, authentication {level}, sender {sender}", is_held)
+
+
+def _asked_for(victim: Daemon) -> Row:
+    """An acknowledgement of the queue manager itself, which every access list would let in."""
+    before, lines = victim.api.count("orders"), len(victim.discards())
+    with Stranger(victim.port).greet() as stranger:
+        admin = victim.path("secured")
+        letter = Letter(stranger.claimed, victim.path("orders"), admin_queue=admin, acknowledgements=1)
+        stranger.send(letter.encode())
+        until(lambda: victim.api.count("orders") > before)
+        until(lambda: len(victim.discards()) > lines or victim.api.count("secured") > 0)
+    got = victim.api.count("secured")
+    tried = "that queue as the administration queue of a message to another one"
+    return Row("an acknowledgement in a closed queue", tried, f"{got} got in", not got)
 
 
 ATTACKS = (acknowledgements, identities, strangers)
