@@ -97,7 +97,7 @@ class TestNobody:
 
     def test_no_daemon_elsewhere(self, run: Run) -> None:
         line = run.refused(69, "ls", "--server", "http://127.0.0.1:9")
-        assert "http://127.0.0.1:9: cannot connect" in line
+        assert "http://127.0.0.1:9: cannot connect (Connection refused). Check the address" in line
 
     def test_a_certificate_that_nobody_knows(self, run: Run, tmp_path: Path) -> None:
         with a_stranger(tmp_path) as url:

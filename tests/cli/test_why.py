@@ -27,5 +27,7 @@ def test_explain(run: Run, queue: str) -> None:
     assert "MQ_ERROR_TRANSACTION_USAGE" in refused.err
     far = rf"DIRECT=TCP:{own_address()}\private$\far"
     assert run.fine("explain", far, "--no-network").lines[0].startswith("ok    a queue of another computer")
-    assert run("explain", far).code == 1
+    unreachable = run("explain", far)
+    assert unreachable.code == 1
+    assert f"cannot connect to {own_address()}:1801: Connection refused" in unreachable.out
     assert run("explain", queue, "--size", "much").code == 2

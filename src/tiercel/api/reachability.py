@@ -1,8 +1,10 @@
 """Whether the computer of a queue can be reached: its name is looked up and its port opened, once."""
 
 import asyncio
+import os
 import time
 from contextlib import suppress
+from errno import errorcode
 from typing import Final
 
 from tiercel.admin.explain import Explained
@@ -64,6 +66,10 @@ async def _connect(daemon: Daemon, explained: Explained, addresses: list[str], p
 def _words(problem: OSError | TimeoutError) -> str:
     if isinstance(problem, TimeoutError):
         return f"no answer in {_TIMEOUT_S:.0f} s"
+    if (
+        problem.errno is not None and problem.errno in errorcode
+    ):  # asyncio has a text of its own: Connect call failed ('127.0.0.1', 1801)
+        return os.strerror(problem.errno)
     return problem.strerror or str(problem)
 
 

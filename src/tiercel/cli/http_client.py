@@ -131,7 +131,7 @@ class HttpClient:
             connection.connect()
         except (OSError, http.client.HTTPException) as problem:
             connection.close()
-            raise CannotConnectError(str(problem)) from problem
+            raise CannotConnectError(getattr(problem, "strerror", None) or str(problem)) from problem
         connection.sock.settimeout(None)  # a response may wait for a message
         return connection
 
