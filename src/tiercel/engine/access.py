@@ -52,13 +52,8 @@ class Access:
         ).encode()
 
     def check_open(self, state: QueueState, access: QueueAccess, token: Token) -> None:
-        wanted = access & ~QueueAccess.ADMIN
-        needed = QueueAccessMask(0)
         is_journal = state.parent is not None and state.keeps_messages
-        for kind, mask in (_NEEDED_OF_JOURNAL if is_journal else _NEEDED).items():
-            if wanted & kind:
-                needed |= mask
-        self.check(state, needed, token)
+        self.check(state, _needed(access, is_journal), token)
 
     def may_write(self, state: QueueState, packet: UserMessage, verified: bytes = b"") -> bool:
         """Whether the sender of a packet may write to the queue ([MS-MQQB] 3.1.5.8.3).
@@ -128,6 +123,15 @@ def _depends_on_sender(descriptor: SecurityDescriptor, *, is_open: bool) -> bool
         and QUEUE_MAPPING.specific(ace.mask) & QueueAccessMask.WRITE_MESSAGE
         for ace in descriptor.dacl.aces
     )
+
+
+@lru_cache(64)  # arithmetic with flags is slow
+def _needed(access: QueueAccess, is_journal: bool) -> QueueAccessMask:
+    needed = QueueAccessMask(0)
+    for kind, mask in (_NEEDED_OF_JOURNAL if is_journal else _NEEDED).items():
+        if access & ~QueueAccess.ADMIN & kind:
+            needed |= mask
+    return needed
 
 
 @lru_cache(1024)  # asked for every message that arrives
