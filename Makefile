@@ -15,7 +15,7 @@ DATA ?= data
 TARGET ?= test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-runs bench-remote-read bench-data bench-api bench-console bench-srmp bench-pgm bench-tls bench-protected bench-checks bench-spark bench-growth conformance crash crash-wcf attacks soak spark-soak proof-spark spark-4.2 model simulate simulate-multicast arrival-stories mutants fuzz interop console-test pictures docs docs-serve docs-test package lock clean pythons
+.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-runs bench-remote-read bench-data bench-pause bench-api bench-console bench-srmp bench-pgm bench-tls bench-protected bench-checks bench-spark bench-growth conformance crash crash-wcf attacks soak spark-soak proof-spark spark-4.2 model simulate simulate-multicast arrival-stories mutants fuzz interop console-test pictures docs docs-serve docs-test package lock clean pythons
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -97,6 +97,9 @@ bench-remote-read: $(VENV)/.ready ## measure remote readers: one, sixteen, and b
 
 bench-data: $(VENV)/.ready ## measure the data endpoint: rows a second, claims, memory, and beside a sender
 	@$(BIN)/python bench/bench_data.py
+
+bench-pause: $(VENV)/.ready ## measure how long a sender on port 1801 waits while 128 MiB are published
+	@$(BIN)/python bench/bench_pause.py $(ARGS)
 
 bench-api: $(VENV)/.ready ## measure the HTTP API: what it does a second, and what it takes from port 1801
 	@$(BIN)/python bench/bench_api.py

@@ -76,6 +76,7 @@ class Schedule:
                 stack.enter_context(mock.patch.object(module, "DataClient", Client))
             stack.enter_context(mock.patch.object(Client, "managers", self.managers))
             stack.enter_context(mock.patch.object(lanes.Lane, "start", _start_at_once))
+            stack.enter_context(mock.patch("tiercel.admin.stages._STORED", 2))  # messages: else one turn
             stack.enter_context(mock.patch.object(lanes, "_FIRST_PAUSE_S", 0.0))
             stack.enter_context(mock.patch.object(lanes, "_LONGEST_PAUSE_S", 0.0))
             stack.enter_context(mock.patch("pyspark_msmq.managers._GRACE_S", 0.0))

@@ -12,6 +12,7 @@ from tiercel.message_security.signer import Signer, sign_all
 from tiercel.model.errors import MqError
 
 _PREPARED: Final = 250  # messages of a publish per turn: each is encoded
+_STORED: Final = 500
 
 Json = dict[str, Any]
 
@@ -48,7 +49,7 @@ class Stages:
                 await self._sign(publication, signer)
             while not await self._runner.call(lambda _: publication.prepare(_PREPARED)):
                 pass
-            while not await self._runner.call(lambda _: publication.store()):
+            while not await self._runner.call(lambda _: publication.store(_STORED)):
                 pass
             done: Published = await self._runner.call(lambda _: publication.commit())
         finally:
