@@ -240,6 +240,12 @@ class NextHop:
         else:
             self._resolve()
 
+    def hasten(self) -> None:
+        """Makes the next attempt to connect at once, if it waits for one."""
+        if self.state is State.WAITING_RECONNECT:
+            self._context.timers.cancel(self.retry)
+            self.retry()
+
     def _rest(self) -> None:
         self.state = None
         self.rested(self)

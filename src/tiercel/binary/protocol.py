@@ -127,6 +127,12 @@ class BinaryProtocol(CarrierMachine[Action]):
         self._engine.outgoing.start()
         self.look_up_peers()
 
+    def hasten(self, queue: QueueState) -> None:
+        """Makes the next attempt to connect for an outgoing queue at once."""
+        next_hop = self._next_hop_of.get(queue)
+        if next_hop is not None:
+            next_hop.hasten()
+
     def stop(self) -> None:
         """Queue Manager Stopped Event ([MS-MQQB] 3.1.4.2): close every session, and dial no more."""
         for next_hop in self._next_hops.values():

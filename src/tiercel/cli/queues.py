@@ -352,7 +352,7 @@ Examples:
 )
 @connected
 def resume(context: Context, queues: QueueNames) -> None:
-    """Resume outgoing queues."""
+    """Resume outgoing queues; try at once to connect for one that waits for its next try."""
     _hold(context, queues, "resume", "resumed")
 
 

@@ -1,19 +1,22 @@
 """Outgoing queues and connections; pause and resume."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fastapi import Response
 
 from tiercel.admin import queue_lookup, queues
 from tiercel.admin.outgoing import row
-from tiercel.api.context import Context, answer
+from tiercel.api.context import Api, Context, answer
 from tiercel.api.models import ConnectionList, OutgoingList, QueueDetails, QueueName
 from tiercel.api.routing import needs, new_router
 from tiercel.binary.session import Session
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
+from tiercel.model.codes import OutgoingQueueState
 from tiercel.model.identifiers import NULL_GUID
+from tiercel.model.queue import OutgoingQueue
 from tiercel.security.tokens import Role
 from tiercel.srmp.connection_info import ConnectionInfo
 
@@ -69,7 +72,16 @@ async def pause_queue(api: Context, queue: QueueName) -> Response:
 
 @router.post("/queues/{queue}/resume", **needs(Role.ADMIN, audit="resume queue"), response_model=QueueDetails)
 async def resume_queue(api: Context, queue: QueueName) -> Response:
-    return answer(await api.runner.call(lambda engine: _switch(engine, queue, engine.outgoing.resume)))
+    """Resumes an outgoing queue. If it is not paused but cannot connect, tries again at once."""
+    return answer(await api.runner.call(lambda engine: _switch(engine, queue, partial(_resume, api, engine))))
+
+
+def _resume(api: Api, engine: Engine, state: QueueState) -> None:
+    queue = state.queue
+    if not isinstance(queue, OutgoingQueue) or queue.state is OutgoingQueueState.ON_HOLD:
+        engine.outgoing.resume(state)
+    if api.daemon is not None:
+        api.daemon.protocol.hasten(state)
 
 
 def _switch(engine: Engine, queue: str, how: Callable[[QueueState], None]) -> dict[str, Any]:

@@ -24,9 +24,9 @@ export function OutgoingPage({ me }) {
   useEvents((kind) => kind === "outgoing" && reload(), [reload]);
   if (!data) return html`<h1>Outgoing</h1><${Failure} error=${error} />`;
   const [{ outgoing }, { connections }] = data;
-  const act = (queue) => async () => {
+  const act = (queue, verb = queue.paused ? "resume" : "pause") => async () => {
     try {
-      await post(`${queuePath(queue.format_name)}/${queue.paused ? "resume" : "pause"}`);
+      await post(`${queuePath(queue.format_name)}/${verb}`);
       setProblem(null);
     } catch (failure) {
       setProblem(failure);
@@ -45,7 +45,8 @@ export function OutgoingPage({ me }) {
       ${queue.why && html`<p>${queue.why[0].toUpperCase()}${queue.why.slice(1)}.${queue.error_name ? html` <span class="quiet">${queue.error_name}</span>` : ""}
         ${queue.last_try && html` <span class="quiet">${age(queue.last_try)} ago</span>`} ${next(queue)}</p>`}
       ${/unknown computer name/i.test(queue.why) && html`<p><b>What to do:</b> Open the queue and move its messages to the right name, or add the name to DNS or to <code>[hosts]</code>.</p>`}
-      <p class="tools"><${Action} me=${me} role="admin" onClick=${act(queue)}>${queue.paused ? "Resume" : "Pause"}<//></p></section>`)}
+      <p class="tools"><${Action} me=${me} role="admin" onClick=${act(queue)}>${queue.paused ? "Resume" : "Pause"}<//>
+        ${!queue.paused && queue.why && queue.state !== "connected" && html`<${Action} me=${me} role="admin" onClick=${act(queue, "resume")}>Try now<//>`}</p></section>`)}
     ${idle.length > 0 && html`<h2>Nothing waiting</h2><${Table} heads=${["Queue", "State", ""]} rows=${idle.map((queue) => [html`<a href=${queueLink(queue.format_name)}>${queue.format_name}</a>`, stateOf(queue),
       html`<${Action} me=${me} role="admin" onClick=${act(queue)}>Pause<//>`])} />`}
     <h2>Connections</h2>
