@@ -64,6 +64,7 @@ class Net:
         self.now: float = NOW
         self.places: dict[str, Qm | Hand] = {}
         self.down: set[str] = set()  # addresses where nobody answers
+        self.names: dict[str, list[str]] = {}  # the addresses of names; other names are addresses
         self._numbers = count(11)
 
     def qm(self, name: str = "HERE", *, settings: Settings | None = None, **options: Any) -> "Qm":
@@ -266,7 +267,8 @@ class Qm(World):
     def perform(self, action: Action) -> None:
         match action:
             case Resolve(host):
-                self.run(lambda: self.protocol.resolved(host, [host]))
+                addresses = self.net.names.get(host, [host])
+                self.run(lambda: self.protocol.resolved(host, addresses))
             case Dial():
                 self._dial(action)
             case Write(connection, data) if connection in self.lines:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from engine.harness import Box
+from tiercel.engine.belief import Doubt
 from tiercel.model.codes import Acknowledgements, DeliveryGuarantee, MessageClass, PrivacyLevel
 from tiercel.model.format_name import PrivateFormatName
 
@@ -168,3 +169,31 @@ class TestStreams:
         chain.net.sleep(600)
         assert box.state.count == 0
         assert chain.source.engine._catalog.awaiting_final_ack.count == 0
+
+    @pytest.fixture
+    def started(self, chain: Chain) -> Chain:
+        """The source starts where the name of its router cannot be looked up; its message was received."""
+        box = chain.to("tx")
+        chain.net.names["router"] = [chain.router.address]
+        chain.source.configure(out_routing_servers=("router",))
+        chain.source.send_together((box, b"1"), final_ack_required=True)
+        chain.net.sleep(5)
+        chain.net.names["router"] = []
+        chain.source.kill()
+        chain.destination.box("tx").receive()
+        chain.net.sleep(60)
+        assert chain.source.engine._catalog.awaiting_final_ack.count == 1
+        return chain
+
+    def test_acknowledgements_wait_until_the_name_of_the_router_is_known(self, started: Chain) -> None:
+        """Nobody knows yet that it may pass on what others say."""
+        assert started.source.protocol.doubts == {}
+        started.net.names.clear()
+        started.net.names["router"] = [started.router.address]
+        started.net.sleep(600)
+        assert started.source.engine._catalog.awaiting_final_ack.count == 0
+
+    def test_but_not_for_ever(self, started: Chain) -> None:
+        """The name may be wrong, and other messages must not wait behind the acknowledgement."""
+        started.net.sleep(3600)
+        assert started.source.protocol.doubts.keys() == {Doubt.OTHER_QUEUE_MANAGER}

@@ -1,6 +1,7 @@
 """State shared by the sessions of one queue manager: settings, timers, the time, and pending actions."""
 
 from collections import Counter
+from math import inf
 
 from tiercel.binary.actions import Action, SessionEvent
 from tiercel.binary.peer_table import PeerTable
@@ -20,6 +21,7 @@ class Context(MachineContext[Action]):
         self.queue_manager = queue_manager
         self.partial_packets = PartialInput("packet")
         self.peers = PeerTable(settings)
+        self.configured_at = -inf  # when the names of peers were looked up for the first time
         self.doubts: Counter[Doubt] = Counter()  # acknowledgements that were not believed, since the start
         self._written: dict[int, list[bytes]] = {}
         self._closed: list[Action] = []

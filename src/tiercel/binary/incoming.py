@@ -49,6 +49,7 @@ from tiercel.wire.user_message import UserMessage
 _ROUTED_ORDER_ACK_S = TIME_TO_REACH_QUEUE_DEFAULT_S
 CAME_BACK = "it came back to its sender, or is forged"  # in the ledger
 _NAMES_KEPT = 10_000
+_NAMES_KNOWN_AFTER_S = 3600
 _DISBELIEVED_MAX = 100  # acknowledgements of one session
 
 
@@ -194,11 +195,21 @@ class Incoming:
 
     def _disbelieve(self, session: Session, doubt: Doubt, what: str) -> None:
         """An acknowledgement without evidence changes nothing."""
+        if doubt is Doubt.OTHER_QUEUE_MANAGER and self._may_be_router():
+            raise ProtocolError("the addresses of the routing servers are not known yet")
         self._context.doubts[doubt] += 1
         if doubt is Doubt.STALE:
             return
         session.disbelieved += 1
         self._tell(session, f"{what}: {doubt.meaning}")
+
+    def _may_be_router(self) -> bool:
+        """Whether any peer could be a routing server, because its name could not be looked up yet.
+
+        The peer then keeps what it has to say, and comes again. Not for ever: the name may be wrong.
+        """
+        is_recent = self._context.now < self._context.configured_at + _NAMES_KNOWN_AFTER_S
+        return is_recent and self._context.peers.has_unknown_routers
 
     def _end_if_disbelieved(self, session: Session) -> None:
         """Close a session that only guesses.

@@ -58,6 +58,11 @@ class PeerTable:
         """Whether messages and acknowledgements of other queue managers may come from the address."""
         return not self._routers.is_empty and self._has(self._routers, address)
 
+    @property
+    def has_unknown_routers(self) -> bool:
+        """Whether the name of a routing server was not looked up with success so far."""
+        return any(name not in self._resolved for name in self._routers.names)
+
     def is_pinned(self, guid: UUID) -> bool:
         """Whether sessions of the queue manager are accepted with a proof only: its addresses, or TLS."""
         return guid in self._pinned or guid in self._tls

@@ -125,6 +125,7 @@ class BinaryProtocol(CarrierMachine[Action]):
         """
         self._engine.arrivals.streams.forget_old()
         self._engine.outgoing.start()
+        self._context.configured_at = self._context.now
         self.look_up_peers()
 
     def hasten(self, queue: QueueState) -> None:
@@ -144,6 +145,7 @@ class BinaryProtocol(CarrierMachine[Action]):
     def change_settings(self, settings: Settings) -> None:
         self._context.settings = settings
         self._context.peers.change(settings)
+        self._context.configured_at = self._context.now
         for session in self.sessions:
             if session.is_open and (
                 reason := self.peers.proof_violation(session.remote_guid, session.certificate)

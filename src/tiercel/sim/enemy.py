@@ -14,6 +14,7 @@ from uuid import UUID
 from tiercel.binary.actions import Dial
 from tiercel.binary.certificate import Certificate
 from tiercel.binary.inputs import Inputs
+from tiercel.engine.acknowledgements import ACKNOWLEDGEMENTS
 from tiercel.engine.machine import Close, Write
 from tiercel.model.codes import ConnectionStatus
 from tiercel.model.errors import DecodeError
@@ -30,6 +31,7 @@ from tiercel.wire.internal_packets import (
     EstablishConnection,
     SessionAck,
 )
+from tiercel.wire.message import decode_message
 from tiercel.wire.order_ack import build_final_ack, build_order_ack
 from tiercel.wire.packet import decode_packet
 from tiercel.wire.session_header import SessionHeader
@@ -71,6 +73,7 @@ class Enemy:
         self.ends: dict[int, End] = {}
         self.protocol: Inputs = self
         self._forgery = Forgery(random, machines, sent_messages)
+        self._sent_messages = sent_messages
         self._machines = machines
         self._schedule = schedule
         self._network = network
@@ -80,6 +83,7 @@ class Enemy:
         self._numbers = count(1)
         self._plans: dict[int, list[bytes]] = {}  # to be written once the connection is open
         self._served: dict[int, _Impostor] = {}
+        self._dialled: dict[int, Framer] = {}
         network.add(self, "enemy", "enemy.example", is_hostile=True)
 
     def plan(self) -> None:
@@ -149,6 +153,7 @@ class Enemy:
 
     def connected(self, connection: int, certificate: Certificate | None = None) -> None:
         del certificate
+        self._dialled[connection] = Framer()
         for packet in self._plans.pop(connection, ()):
             self._write(connection, packet)
 
@@ -162,16 +167,28 @@ class Enemy:
         del certificate
         number = next(self._numbers)
         self._trace(self.name, f"is dialled from {address}")
-        self._served[number] = _Impostor(self._forgery, partial(self._write, number))
+        self._served[number] = _Impostor(self._forgery, partial(self._write, number), self._overhear)
         return number
+
+    def _overhear(self, packet: UserMessage) -> None:
+        """An acknowledgement that another machine should have got; not if GUIDs are pinned."""
+        if packet.message_class in ACKNOWLEDGEMENTS and not self.options.is_pinned:
+            message = decode_message(packet)
+            self._sent_messages.stolen[message.correlation_id][packet.message_class] += 1
 
     def received(self, connection: int, data: bytes) -> None:
         if (impostor := self._served.get(connection)) is not None:
             impostor.receive(data)
+        elif (framer := self._dialled.get(connection)) is not None:
+            framer.receive(data)
+            for packet in map(decode_packet, framer.packets()):
+                if isinstance(packet, UserMessage):
+                    self._overhear(packet)
 
     def disconnected(self, connection: int, error: int = 0) -> None:
         del error
         self._served.pop(connection, None)
+        self._dialled.pop(connection, None)
 
     def has_carried(self, connection: int) -> bool:
         return connection in self._served
@@ -188,8 +205,11 @@ class Enemy:
 class _Impostor:
     """The other side of a connection that an honest machine has dialled: everything is acknowledged."""
 
-    def __init__(self, forgery: Forgery, write: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, forgery: Forgery, write: Callable[[bytes], None], overhear: Callable[[UserMessage], None]
+    ) -> None:
         self._forgery = forgery
+        self._overhear = overhear
         self._write = write
         self._framer = Framer()
         self._received = self._recoverable = self._sent = self._stored = 0
@@ -216,6 +236,7 @@ class _Impostor:
 
     def _acknowledge(self, packet: UserMessage) -> None:
         self._received += 1
+        self._overhear(packet)
         if packet.is_recoverable:
             self._recoverable += 1
         if packet.is_transactional:

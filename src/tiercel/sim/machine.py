@@ -310,7 +310,8 @@ class Machine:
                 raise Crash(kept=disk.kept)
         if write is Write.COMMIT:
             self._has_committed = True
-            self._busy_until = self._schedule.now + disk.commit_s * (0.5 + self._random.random())
+            begin = max(self._schedule.now, self._busy_until)  # another commit of the batch comes later
+            self._busy_until = begin + disk.commit_s * (0.5 + self._random.random())
 
     def new_transports(self) -> Transports:
         return Transports(self.node, self.settings, self.perform)

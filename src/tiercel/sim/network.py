@@ -28,6 +28,7 @@ _REASONS_TO_CLOSE = (
     "the peer acknowledges nothing",
     "the peer closed the connection",
     "the peer refused the session",
+    "the addresses of the routing servers",
     "the queue manager",
     "there is no room",
     "we have reached ourselves",

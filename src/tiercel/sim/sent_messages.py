@@ -1,5 +1,6 @@
 """The records of the applications: every message that was sent, and every one that was received."""
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -96,6 +97,8 @@ class SentMessages:
     def __init__(self) -> None:
         self.all: dict[str, SentMessage] = {}
         self.foreign: dict[str, SentMessage] = {}  # of hostile machines: nothing is promised about them
+        # Acknowledgements that a hostile machine got in the name of another, by the id of the message.
+        self.stolen: defaultdict[bytes, Counter[int]] = defaultdict(Counter)
         self._commits = 0
 
     def new_label(self, source: Machine) -> str:

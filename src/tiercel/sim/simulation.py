@@ -341,7 +341,8 @@ class World:
             self.schedule.run_until(min(self.schedule.now + 600.0, end))
             if self._is_quiet() or self.network.writes > _MOST_WRITES:
                 break
-            self._speak_again()
+            if self.schedule.now < end:
+                self._speak_again()
 
     def _speak_again(self) -> None:
         """Let machines that cannot be dialled, or not where they were, send something from time to time."""
@@ -368,6 +369,8 @@ class World:
         name = state.queue.destination_format_name
         if self.enemy is None:
             return True
+        if state.answers_to in self.enemy.addresses:
+            return False
         if isinstance(name, PrivateFormatName):
             return name.queue_manager in {installed(index)[0] for index in range(len(self.machines))}
         return isinstance(name, DirectFormatName) and self.network.knows(name.host, but=self.enemy)
