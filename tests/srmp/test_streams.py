@@ -137,6 +137,17 @@ class TestASenderAlone:
             side.answer(connection)
         assert streams(side) == [(2, 1, False), (3, 2, False), (4, 3, False)]
 
+    @pytest.mark.conformance("SRMP-104", "SRMP-106")
+    def test_an_answer_that_comes_after_the_time_for_the_receipt(self, side: Side, box: Box) -> None:
+        """The receipt can be lost as well: the message is sent again then."""
+        send(side, box, b"1")
+        connection = side.connect()
+        side.sleep(40)
+        side.answer(connection)
+        assert streams(side) == [(1, None, True)]
+        side.sleep(31)
+        assert streams(side) == [(1, None, True)]
+
     @pytest.mark.conformance("SRMP-107")
     def test_a_receipt_brings_the_first_interval_back(self, side: Side, box: Box) -> None:
         send(side, box, b"1", b"2")

@@ -78,6 +78,7 @@ class OutgoingStream:
             self._outgoing.give_back((taken,))
         else:
             self._waiting.append(taken)
+            self.resume()  # the answer may have come after the time for the receipt
 
     def confirmed(self, number: int) -> None:
         """Receiving a Stream Receipt: [MC-MQSRM] 3.1.5.1.8. The caller has checked that it is believed."""
@@ -117,7 +118,7 @@ class OutgoingStream:
         self._publish(0)
 
     def resume(self) -> None:
-        """The queue may send again after a failure or a pause."""
+        """Go on waiting for receipts, after a failure or a pause for example."""
         if self._waiting and not self._context.timers.is_set(self.no_receipt_came):
             self.start_timer()
 
