@@ -205,10 +205,14 @@ class RemoteReadService:
         ended = self._engine.reading.end_received(kept.values())
         for call, request, pending in postponed:
             if kept.pop(pending, None) in ended:  # not if the reader says it twice
-                self._requests.forget(pending)
-                self._actions.append(Reply(call, calls.Done(), False))
+                self._received(call, pending)
             else:
                 self._end_unawaited(call, request, pending)
+
+    def _received(self, call: CallId, pending: PendingRequest) -> None:
+        """The message has ended together with others."""
+        self._requests.forget(pending)
+        self._actions.append(Reply(call, calls.Done(), False))
 
     def _end_unawaited(self, call: CallId, request: calls.EndReceive, pending: PendingRequest) -> None:
         try:

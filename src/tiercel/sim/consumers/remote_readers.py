@@ -8,7 +8,7 @@ from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import MessageClass, QueueAccess, ReceiveAction
 from tiercel.model.errors import MqError
 from tiercel.model.format_name import FormatName
-from tiercel.remote_read.actions import Action, Reply
+from tiercel.remote_read.actions import Action, CallId, Reply
 from tiercel.remote_read.calls import (
     RR_ACK,
     RR_NACK,
@@ -51,6 +51,13 @@ class _Service(RemoteReadService):
         if state is not None and is_received and request.ack == RR_ACK:
             self.told(state, lookup_id)
         return response
+
+    def _received(self, call: CallId, pending: PendingRequest) -> None:
+        state, lookup_id = pending.handle.opened.state, pending.lookup_id
+        assert state is not None
+        assert lookup_id is not None
+        super()._received(call, pending)
+        self.told(state, lookup_id)
 
 
 class RemoteReader:
