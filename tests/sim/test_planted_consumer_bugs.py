@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tiercel.admin.leases import End, Leases
+from tiercel.engine import catalog
 from tiercel.engine.claims import Claims
 from tiercel.engine.consumers import Consumer, Consumers
 from tiercel.engine.reading import Reading
@@ -60,6 +61,10 @@ def published_batches_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Stages, "_remember", lambda *_arguments: None)
 
 
+def unpublished_messages_stay_after_a_crash(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(catalog, "remove_unpublished", lambda _batch: None)
+
+
 def remote_acknowledgements_give_back(patch: pytest.MonkeyPatch) -> None:
     end = RemoteReadService._end
 
@@ -83,6 +88,7 @@ PLANTS: list[Plant] = [
     consumers_are_not_fenced,
     batches_are_published_again,
     published_batches_are_forgotten,
+    unpublished_messages_stay_after_a_crash,
     remote_acknowledgements_give_back,
 ]
 
