@@ -142,6 +142,12 @@ class TestSend:
         served.send(queue, {"body": base64.b64encode(bytes((4 << 20) - 1000)).decode()})
         assert served.count(queue) == 1
 
+    def test_an_unknown_property_of_a_body_that_may_be_left_out(self, served: Asked, queue: str) -> None:
+        answer = served.post(f"{at(queue)}/receive", {"waitms": 5})
+        assert (answer.status_code, answer.json()["fix"]) == (400, "perhaps wait_ms is meant")
+        answer = served.post(f"{at(queue)}/receive", {"zzz": 5})
+        assert answer.json()["fix"].startswith("there are limit, wait_ms")
+
     def test_an_unknown_type_of_body(self, served: Asked, queue: str) -> None:
         answer = served.ask("POST", f"{at(queue)}/messages", content=b"hello")
         assert (answer.status_code, "application/json for one" in answer.json()["fix"]) == (400, True)

@@ -2,7 +2,7 @@
 
 import difflib
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -159,6 +159,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
 def _nearest(request: Request, name: str) -> str:
     field = getattr(request.scope.get("route"), "body_field", None)
     annotation = None if field is None else field.field_info.annotation
-    known = list(getattr(annotation, "model_fields", {}))
+    kinds = get_args(annotation) or (annotation,)  # a body that may be left out is a union with None
+    known = [each for kind in kinds for each in getattr(kind, "model_fields", {})]
     near = difflib.get_close_matches(name, known, 1)
     return f"perhaps {near[0]} is meant" if near else f"there are {', '.join(known)}"
