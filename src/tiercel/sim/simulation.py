@@ -358,19 +358,19 @@ class World:
             return False
         return not any(
             _expires_soon(machine)
-            or any(state.count for state in outgoing_queues(machine) if self._leads_somewhere(state))
+            or any(state.count for state in outgoing_queues(machine) if self._leads_somewhere(machine, state))
             for machine in self.machines
             if machine.is_up
         )
 
-    def _leads_somewhere(self, state: QueueState) -> bool:
+    def _leads_somewhere(self, machine: Machine, state: QueueState) -> bool:
         """Whether an outgoing queue is for a machine of this world, not for one that an enemy invented."""
         assert isinstance(state.queue, OutgoingQueue)
         name = state.queue.destination_format_name
         if self.enemy is None:
             return True
-        if state.answers_to in self.enemy.addresses:
-            return False
+        if state.answers_to in self.enemy.addresses:  # after an hour, the routers get it
+            return bool(machine.settings.out_routing_servers)
         if isinstance(name, PrivateFormatName):
             return name.queue_manager in {installed(index)[0] for index in range(len(self.machines))}
         return isinstance(name, DirectFormatName) and self.network.knows(name.host, but=self.enemy)
