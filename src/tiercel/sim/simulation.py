@@ -369,9 +369,11 @@ class World:
         name = state.queue.destination_format_name
         if self.enemy is None:
             return True
-        if state.answers_to in self.enemy.addresses:  # after an hour, the routers get it
-            return bool(machine.settings.out_routing_servers)
         if isinstance(name, PrivateFormatName):
+            if state.answers_to in self.enemy.addresses:  # after an hour, it goes elsewhere
+                seen = machine.engine.peers.address(name.queue_manager)
+                has_routers = bool(machine.settings.out_routing_servers)
+                return has_routers or seen not in {None, *self.enemy.addresses}
             return name.queue_manager in {installed(index)[0] for index in range(len(self.machines))}
         return isinstance(name, DirectFormatName) and self.network.knows(name.host, but=self.enemy)
 
