@@ -393,8 +393,8 @@ class World:
         for machine in self.machines:
             if not machine.is_up:
                 problems.append(f"{machine} is down")
-            if machine.ends:
-                problems.append(f"{machine} holds connections {sorted(machine.ends)}")
+            if held := sorted(number for number, end in machine.ends.items() if end.peer is not None):
+                problems.append(f"{machine} holds connections {held}")
             if machine.http is not None and machine.http.open_connections:
                 problems.append(f"{machine} holds HTTP connections {machine.http.open_connections}")
         return problems
