@@ -58,7 +58,7 @@ async def until(condition: Callable[[], bool]) -> None:
 def hang_up(qm: aio.AsyncEmbeddedQueueManager) -> None:
     """Kills all connections of readers."""
     manager: Any = qm._runtime
-    for connection in manager.daemon.remote_reading._connections:
+    for connection in manager.daemon.remote_reading.connections:
         connection.transport.abort()
 
 

@@ -31,6 +31,7 @@ from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import lookup_id_sequence
 from tiercel.model.limits import PUBLISHED_KEPT_S, STAGE_CHUNK_MAX_BYTES, STAGE_KEPT_DEFAULT_S
 from tiercel.model.message import Message
+from tiercel.sim.recorded_lives import disagreements
 from tiercel.store.interface import Keyspace
 
 from .harness import BOB, NOW, RECOVERABLE, SYSTEM, Box, Walk, World, result_of
@@ -560,6 +561,16 @@ class TestStoredBeforeTheCommit:
         orders.arrive(b"after", transaction_id=2)
         assert world.run(lambda: world.engine.batch.count(Keyspace.MESSAGES)) == 7
         return publication
+
+    def test_the_record_of_their_life_is_in_the_commit(self) -> None:
+        world = World(life_bytes=1 << 20)
+        world.create("orders", transactional=True)
+        publication = stored(Job(world), world, *"abc")
+        world.run(publication.commit)
+        world.kill()
+        with world.store.snapshot() as view:
+            assert list(disagreements(view, lambda _: True)) == []
+        world.store.close()
 
     def test_nobody_sees_them(self, world: World, orders: Box, publication: Publication) -> None:
         state, browsing = orders.state, world.engine.browsing

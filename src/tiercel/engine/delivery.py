@@ -237,6 +237,7 @@ class Delivery:
         The record of their life needs only the heads of their packets. This queue manager has sent them all.
         """
         self._core.life.add_alike(_ENTERED, queue.slot, heads)
+        self._core.touch(queue)  # or the record would wait for the next change
         for lowest, highest in lookup_ids(since - 1, LAST_SEQUENCE) if queue.waiters else ():
             at = lowest - 1
             while queue.waiters and (found := queue.next_available(self._core, at)) is not None:

@@ -127,6 +127,8 @@ class IncomingStreams:
 
     def _stored_orphan(self, key: bytes) -> IncomingStream | None:
         stored = self._core.batch.get(Keyspace.ORPHANS, key[4:])
+        if stored is None:  # over HTTP, of a deleted queue
+            stored = self._core.batch.get(Keyspace.INCOMING, key)
         return None if stored is None else _decode(key, stored, None)
 
     @property
