@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from tiercel.binary.incoming import CAME_BACK
 from tiercel.engine.acknowledgements import INSECURE_NACKS
 from tiercel.engine.check import Checker
+from tiercel.engine.core import COUNTER_BLOCK
 from tiercel.engine.discards import Discard
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import Record, decode_record, split_message_key
@@ -262,7 +263,8 @@ class Invariants:
     def _judge_count(self, sent: SentMessage, count: int, *, lost: bool) -> None:
         lost = lost and self._ledgers_name_all
         if sent.is_express:
-            lives = Counter(receipt.life for receipt in sent.receipts)
+            # By the life in which it arrived, not the one in which it was received: a claim outlives a crash.
+            lives = Counter(receipt.lookup_id // COUNTER_BLOCK for receipt in sent.receipts)
             is_twice = (count > 1 and not sent.target.crashes) or any(each > 1 for each in lives.values())
             if is_twice and self._history_holds:
                 self._report(f"{sent}: came {count} times: {self._evidence[sent.label]}, {sent.receipts}")
