@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, ClassVar, Final, Protocol, cast
@@ -24,7 +24,8 @@ _MIN_BODY_BYTES: Final = 1 << 10  # in each `silence_s`, so that single bytes ca
 _BUSY: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 1\r\nconnection: close\r\n\r\n"
 )
-_CREATED: Final = b"HTTP/1.1 201 Created\r\ncontent-length: %d\r\ncontent-type: application/json\r\n%b\r\n%b"
+_ANSWER: Final = b"HTTP/1.1 %b\r\ncontent-length: %d\r\ncontent-type: application/json\r\n%b\r\n%b"
+_STATUS: Final = {200: b"200 OK", 201: b"201 Created"}
 _CLOSE: Final = b"connection: close\r\n"
 _report_invalid: Final = log.Repeated("http_request_refused")
 _CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: process, user, group
@@ -33,11 +34,18 @@ _CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: process, user, group
 class ShortRequest(Protocol):
     """One request on the short way."""
 
-    def start(self, body: bytes) -> "asyncio.Future[Any] | None":
-        """Called when the whole body is there. None, or an exception later, means that nothing was done."""
+    @property
+    def status(self) -> int:
+        """Of the response, unless the request is refused."""
+
+    def start(self, body: bytes, is_gone: Callable[[], bool]) -> "asyncio.Future[Any] | None":
+        """Called when the whole body is there. None, or an exception later, means that nothing was done.
+
+        `is_gone`: whether the client has disconnected.
+        """
 
     def answer(self, result: Any) -> bytes:
-        """The JSON of the response, whose status is 201."""
+        """The JSON of the response."""
 
     def end(self) -> None:
         """Called once in any case, also without a `start`."""
@@ -240,7 +248,7 @@ class PunctualHttp(HttpToolsProtocol):
             super()._start_asgi_task(cycle, app)
 
     def _take_short_way(self, short: ShortRequest, cycle: RequestResponseCycle) -> None:
-        done = None if self.flow.write_paused else short.start(bytes(cycle.body))
+        done = None if self.flow.write_paused else short.start(bytes(cycle.body), lambda: cycle.disconnected)
         if done is None:
             short.end()
             super()._start_asgi_task(cycle, self.app)
@@ -260,7 +268,8 @@ class PunctualHttp(HttpToolsProtocol):
             super()._start_asgi_task(cycle, self.app)
             return
         body = short.answer(done.result())
-        self.transport.write(_CREATED % (len(body), b"" if cycle.keep_alive else _CLOSE, body))
+        more = b"" if cycle.keep_alive else _CLOSE
+        self.transport.write(_ANSWER % (_STATUS[short.status], len(body), more, body))
         cycle.response_started = cycle.response_complete = True
         if not cycle.keep_alive:  # the server stops
             self.transport.close()

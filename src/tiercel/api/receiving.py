@@ -7,7 +7,7 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from tiercel.admin import queue_lookup
 from tiercel.admin.browsing import Decoder, Row, message_of, with_bodies
@@ -16,6 +16,7 @@ from tiercel.admin.message_json import Json, time_text, to_json
 from tiercel.admin.runner import Runner
 from tiercel.admin.sources import name_of
 from tiercel.admin.waits import Caller, Waits
+from tiercel.api import models
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Found
 from tiercel.model.errors import IoTimeoutError
@@ -31,6 +32,18 @@ class ReceiveRequest(NamedTuple):
     lookup_id: int | None = None
     bodies: bool = True
     decode: bool = False
+
+    @classmethod
+    def of(cls, given: models.Receive, lookup_id: int | None = None) -> Self:
+        return cls(
+            limit=given.limit,
+            wait_s=given.wait_ms / 1000,
+            lease_s=given.lease_s,
+            is_final=given.acknowledge == "now",
+            lookup_id=lookup_id,
+            bodies=given.bodies,
+            decode=given.decode,
+        )
 
 
 class Receiver:
@@ -64,8 +77,7 @@ class Receiver:
             rows = await with_bodies(await _shown(receipt.taken, request), self._decoder)
             if not request.is_final:
                 ids = await self._call(lambda: self.leases.lease(receipt, request.lease_s, who))
-                for row, identifier in zip(rows, ids, strict=True):
-                    row["lease"] = identifier
+                _leased(rows, ids)
             elif await caller.is_gone():
                 self._abandon(receipts)
             else:
@@ -74,6 +86,35 @@ class Receiver:
             self._abandon(receipts)
             raise
         return rows
+
+    def start(
+        self,
+        queue: str,
+        request: ReceiveRequest,
+        who: str,
+        is_gone: Callable[[], bool],
+        *,
+        is_last: bool = False,
+    ) -> "asyncio.Future[list[Json]]":
+        """`receive` of at most a slice, in one batch; `is_last` as in `Runner.call`.
+
+        It fails, and nothing is received, if the request would have to wait, or its client is gone.
+        """
+
+        def receive(_engine: Engine) -> list[Json]:
+            receipt = self.leases.open(queue)
+            self.leases.take(receipt, request.limit)
+            must_wait = request.wait_s and not receipt.taken
+            if must_wait or (request.is_final and is_gone()):
+                self.leases.abandon(receipt)
+                raise IoTimeoutError(receipt.queue)
+            rows = [_row_of(found, request).json for found in receipt.taken]
+            if request.is_final:
+                self.leases.keep(receipt)
+                return rows
+            return _leased(rows, self.leases.lease(receipt, request.lease_s, who))
+
+        return self._runner.call(receive, is_last=is_last)
 
     async def _take(self, receipt: Receipt, request: ReceiveRequest, caller: Caller) -> None:
         """Takes what else is there, or waits for the first message."""
@@ -106,7 +147,17 @@ class Receiver:
     # Leases. `who` is the client; None is an administrator, who may end any lease.
 
     async def acknowledge(self, lease: str, who: str | None) -> Json:
-        return {"lease": lease, "already": not await self._call(lambda: self.leases.acknowledge(lease, who))}
+        return await self.start_acknowledge(lease, who)
+
+    def start_acknowledge(
+        self, lease: str, who: str | None, *, is_last: bool = False
+    ) -> "asyncio.Future[Json]":
+        """`is_last` as in `Runner.call`."""
+
+        def acknowledge(_engine: Engine) -> Json:
+            return {"lease": lease, "already": not self.leases.acknowledge(lease, who)}
+
+        return self._runner.call(acknowledge, is_last=is_last)
 
     async def give_back(self, lease: str, who: str | None) -> Json:
         return {"lease": lease, "already": not await self._call(lambda: self.leases.give_back(lease, who))}
@@ -143,11 +194,21 @@ class Receiver:
 
 async def _shown(taken: list[Found], request: ReceiveRequest) -> list[Row]:
     rows: list[Row] = []
-    for number, (_, lookup_id, record, _) in enumerate(taken, 1):
-        message = message_of(lookup_id, record)
-        rows.append(Row(to_json(message, body=request.bodies), message if request.decode else None))
+    for number, found in enumerate(taken, 1):
+        rows.append(_row_of(found, request))
         if number % SLICE == 0:
             await asyncio.sleep(0)  # others have a turn
+    return rows
+
+
+def _row_of(found: Found, request: ReceiveRequest) -> Row:
+    message = message_of(found.lookup_id, found.record)
+    return Row(to_json(message, body=request.bodies), message if request.decode else None)
+
+
+def _leased(rows: list[Json], leases: list[str]) -> list[Json]:
+    for row, lease in zip(rows, leases, strict=True):
+        row["lease"] = lease
     return rows
 
 

@@ -352,15 +352,8 @@ async def receive_messages(
 ) -> Response:
     """Receives messages. Each is leased: acknowledge it in time, or it returns to its place in the queue."""
     given = wanted or models.Receive()
-    wished = ReceiveRequest(
-        limit=given.limit,
-        wait_s=given.wait_ms / 1000,
-        lease_s=given.lease_s,
-        is_final=given.acknowledge == "now",
-        lookup_id=None if given.lookup_id is None else _number(given.lookup_id),
-        bodies=given.bodies,
-        decode=given.decode,
-    )
+    lookup_id = None if given.lookup_id is None else _number(given.lookup_id)
+    wished = ReceiveRequest.of(given, lookup_id)
     messages = await api.receiver.receive(queue, wished, request.state.who, Client(request))
     about(request, count=len(messages))
     return answer({"messages": messages})
