@@ -220,15 +220,15 @@ def test_authorization_of_receives(tmp_path: Path, capsys: pytest.CaptureFixture
             reader = Reader(both)
             assert await reader.receive({}) == (401, False)
             for role, token in tokens.items():
-                headers = {"authorization": f"Bearer {token}"}
+                bearer = f"Bearer {token}"
                 may_receive = role in {Role.RECEIVE, Role.ADMIN}
                 expected = (200, True) if may_receive else (403, False)
-                assert await reader.receive({}, **headers) == expected
+                assert await reader.receive({}, authorization=bearer) == expected
                 reader.who = "only-receive"
-                assert await reader.acknowledge(headers=headers) == expected
+                assert await reader.acknowledge(headers={"authorization": bearer}) == expected
                 reader.who = "another"
                 is_admin = role is Role.ADMIN
-                assert await reader.acknowledge(headers=headers) == (
+                assert await reader.acknowledge(headers={"authorization": bearer}) == (
                     (200, True) if is_admin else (403, False)
                 )
 
