@@ -34,6 +34,7 @@ _REASONS_TO_CLOSE = (
     "we have reached ourselves",
 )
 _UNWRAP_S = 0.001  # seconds that opening a session key takes
+_GIVES_UP_S = 60.0  # seconds between which lookups of names that do not exist end, together: a turn for each is slow
 _RECORDED = 8  # connections whose bytes are kept for a replay
 _RECORDED_BYTES = 100_000
 
@@ -223,7 +224,10 @@ class Network:
             if host.is_up and host.life == life:
                 host.post(lambda: host.protocol.resolved(name, addresses))
 
-        self._schedule.after(self._delay() + self._random.random() * self.weather.slow_names, answer)
+        wait = self._delay() + self._random.random() * self.weather.slow_names
+        if name not in self._hosts and name.casefold() not in self._names:
+            wait = _GIVES_UP_S - self._schedule.now % _GIVES_UP_S
+        self._schedule.after(wait, answer)
 
     def find(self, address: str) -> Host | None:
         return self._hosts.get(address)
