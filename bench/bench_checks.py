@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from bench_daemon import folder
-from bench_pairs import CASES, ROOT, compare
+from bench_pairs import CASES, ROOT, add_options, compare
 
 
 def bare_tree(place: Path) -> Path:
@@ -34,12 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("without", choices=("security", "belief"))
     parser.add_argument("--cases", nargs="+", choices=CASES, default=("in", "out", "once"))
-    parser.add_argument("--messages", type=int, default=80_000)
-    parser.add_argument("--slices", type=int, default=8)
-    parser.add_argument("--window", type=int, default=64)
-    parser.add_argument("--pairs", type=int, default=9)
-    parser.add_argument("--bar", type=float, default=3.0, help="largest accepted spread, in points")
-    parser.add_argument("--rounds", type=int, default=5, help="most rounds per case")
+    add_options(parser)
     arguments = parser.parse_args()
     os.environ["TIERCEL_BENCH_WITHOUT"] = arguments.without  # read only where `without_checks` is imported
     with folder() as place:

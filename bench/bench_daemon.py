@@ -198,8 +198,11 @@ with tiercel.open(sys.argv[1]) as qm:
 
 
 def environment(tree: Path | None) -> dict[str, str]:
-    """For a process that runs the sources of a tree; those of this environment without one."""
-    return os.environ | ({} if tree is None else {"PYTHONPATH": str(tree / "src")})
+    """For a process that runs the sources of a tree; those of this environment without one.
+
+    The seed of hashes is the same for all: sets and dictionaries that lie otherwise are a few per cent.
+    """
+    return os.environ | {"PYTHONHASHSEED": "0"} | ({} if tree is None else {"PYTHONPATH": str(tree / "src")})
 
 
 def run_in(tree: Path | None, script: str, *arguments: object) -> str:

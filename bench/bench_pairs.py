@@ -4,8 +4,10 @@ bench_pairs.py --base REVISION-OR-DIRECTORY [--head DIRECTORY] [--cases in out b
 
 Each side runs with the sources of its own tree; the load generator is the same for both. A round measures
 nine pairs by default, and gives the median of the ratios. Its spread is the interquartile range of the
-ratios; a round with a spread above the bar is repeated. Within a pair the sides take turns in short slices,
-so that what else the computer does, which lasts longer than a slice, meets both alike.
+ratios; a round with a spread above the bar is repeated. Within a pair the sides take turns in short slices.
+The ratio of a pair is the median over its turns: what else the computer does lasts longer than a turn (often
+it makes a core half as fast for seconds), so it meets both sides of a turn alike, but not one median as the
+other.
 """
 
 import argparse
@@ -44,25 +46,32 @@ asyncio.run(main(*sys.argv[1:4], int(sys.argv[4])))
 
 
 @dataclass(frozen=True)
-class Round:
-    """Pairs of costs, in microseconds per message."""
+class Pair:
+    """The costs of both sides in each turn, in microseconds per message."""
 
     base: list[float]
     head: list[float]
 
     @property
-    def percents(self) -> list[float]:
-        return [(head / base - 1) * 100 for base, head in zip(self.base, self.head, strict=True)]
+    def percent(self) -> float:
+        turns = zip(self.base, self.head, strict=True)
+        return statistics.median((head / base - 1) * 100 for base, head in turns)
+
+
+@dataclass(frozen=True)
+class Round:
+    pairs: list[Pair]
 
     @property
     def spread(self) -> float:
         """The interquartile range, in percentage points."""
-        low, _, high = statistics.quantiles(self.percents, n=4)
+        low, _, high = statistics.quantiles((pair.percent for pair in self.pairs), n=4)
         return high - low
 
     def __str__(self) -> str:
-        base, head = statistics.median(self.base), statistics.median(self.head)
-        change = statistics.median(self.percents)
+        base = statistics.median(cost for pair in self.pairs for cost in pair.base)
+        head = statistics.median(cost for pair in self.pairs for cost in pair.head)
+        change = statistics.median(pair.percent for pair in self.pairs)
         return f"{base:>9.1f}{head:>9.1f}{change:>+9.1f} %{self.spread:>9.1f}"
 
 
@@ -116,24 +125,17 @@ def costs(tree: Path, place: Path, case: str, window: int, warm_up: int) -> Iter
 
 
 def run_round(trees: tuple[Path, Path], place: Path, case: str, arguments: argparse.Namespace) -> Round:
-    found: tuple[list[float], list[float]] = ([], [])
-    for _ in range(arguments.pairs):
-        for costs_so_far, cost in zip(found, run_pair(trees, place, case, arguments), strict=True):
-            costs_so_far.append(cost)
-    return Round(*found)
+    return Round([run_pair(trees, place, case, arguments) for _ in range(arguments.pairs)])
 
 
-def run_pair(
-    trees: tuple[Path, Path], place: Path, case: str, arguments: argparse.Namespace
-) -> tuple[float, float]:
-    """The costs of both sides, with new daemons and empty queues."""
+def run_pair(trees: tuple[Path, Path], place: Path, case: str, arguments: argparse.Namespace) -> Pair:
+    """New daemons with empty queues."""
     count = arguments.messages // arguments.slices
     with (
         costs(trees[0], place, case, arguments.window, count) as of_base,
         costs(trees[1], place, case, arguments.window, count) as of_head,
     ):
-        base, head = take_turns((of_base, of_head), arguments.slices, count)
-    return statistics.median(base), statistics.median(head)  # a slice that was disturbed does not count
+        return Pair(*take_turns((of_base, of_head), arguments.slices, count))
 
 
 def take_turns(
@@ -176,19 +178,24 @@ def tree_of(revision: str) -> Iterator[Path]:
         subprocess.run([*git, "remove", "--force", str(tree)], check=True)  # noqa: S603
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--base", required=True, help="revision or source tree to compare with")
-    parser.add_argument("--head", default=str(ROOT), help="revision or source tree (default: this one)")
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
-    parser.add_argument("--messages", type=int, default=80_000)
-    parser.add_argument("--slices", type=int, default=8, help="turns in a pair (default: 8)")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    # 6,400 a turn: a multiple of every window, so that no turn ends with the timer of the acknowledgements.
+    parser.add_argument("--messages", type=int, default=102_400, help="in each pair (default: 102400)")
+    parser.add_argument("--slices", type=int, default=16, help="turns in a pair (default: 16)")
     parser.add_argument("--window", type=int, default=64)
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument(
         "--bar", type=float, default=3.0, help="largest accepted spread, in points (default: 3)"
     )
     parser.add_argument("--rounds", type=int, default=5, help="most rounds per case (default: 5)")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--base", required=True, help="revision or source tree to compare with")
+    parser.add_argument("--head", default=str(ROOT), help="revision or source tree (default: this one)")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
+    add_options(parser)
     arguments = parser.parse_args()
     if arguments.pairs < 2:
         parser.error("--pairs must be at least 2")

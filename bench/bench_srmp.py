@@ -18,7 +18,6 @@ import json
 import os
 import selectors
 import socket
-import statistics
 import subprocess
 import sys
 import time
@@ -33,7 +32,7 @@ import httptools
 import httpx
 import lmdb
 from bench_daemon import Daemon, Meter, Speed, Tiercel, Worker, folder
-from bench_pairs import Round, take_turns
+from bench_pairs import Pair, Round, take_turns
 from rabbit import free_port
 
 from tiercel.model.format_name import FormatName
@@ -440,19 +439,14 @@ def measure_bare_out(place: Path, kind: str, connections: int, count: int) -> Sp
 
 def measure_idle(pairs: int, slices: int, count: int) -> None:
     """Port 1801 with the listener of HTTP off and on: pairs of new daemons, which take turns in slices."""
-    off: list[float] = []
-    on: list[float] = []
-    for _ in range(pairs):
-        for costs, cost in zip((off, on), _idle_pair(slices, count), strict=True):
-            costs.append(cost)
-    round_ = Round(off, on)
+    round_ = Round([_idle_pair(slices, count) for _ in range(pairs)])
     print(
         f"port 1801, in: us a message without the listener and with it idle, change, spread of {pairs} pairs"
     )
     print(round_)
 
 
-def _idle_pair(slices: int, count: int) -> tuple[float, float]:
+def _idle_pair(slices: int, count: int) -> Pair:
     with folder() as place:
         sides = [
             _Idle(place / "off", ""),
@@ -462,11 +456,10 @@ def _idle_pair(slices: int, count: int) -> tuple[float, float]:
             measures = [partial(_cost, side) for side in sides]
             for measure in measures:
                 measure(count)  # warm up
-            off, on = take_turns(measures, slices, count)
+            return Pair(*take_turns(measures, slices, count))
         finally:
             for side in sides:
                 side.stop()
-    return statistics.mean(off), statistics.mean(on)
 
 
 def _cost(side: "_Idle", count: int) -> float:
