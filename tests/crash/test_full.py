@@ -302,7 +302,7 @@ class TestStrangersAtAFullStore:
 
         def remember() -> None:
             for identity in islice(identities, 20):
-                history.remember([identity], recoverable=True)
+                history.remember([identity], recoverable=True, is_taken=False)
             history.flush()
 
         for _ in range(500):
@@ -311,3 +311,26 @@ class TestStrangersAtAFullStore:
         again = small.run(lambda: History(small.engine._core))
         assert (499 * 20).to_bytes(20, "big") in again
         assert box.purge() > 0
+
+    def test_that_repeat_what_was_taken(self, small: Small) -> None:
+        """Repeats displace nothing: what was taken is known after a crash as well."""
+        box = small.create("q")
+        taken = [number.to_bytes(20, "big") for number in range(20)]
+
+        def take(history: History, identities: list[bytes]) -> None:
+            history.remember(identities, recoverable=True)
+            history.flush()
+
+        def repeat(history: History) -> None:
+            assert history.is_duplicate(taken[0])
+            history.flush()
+
+        history = small.run(lambda: History(small.engine._core))
+        small.run(lambda: take(history, taken[:10]))
+        with pytest.raises(tiercel.StoreFullError):
+            box.send_all(*[BODY] * 1000)
+        small.run(lambda: take(history, taken[10:]))
+        for _ in range(400):
+            small.run(lambda: repeat(history))
+        again = small.run(lambda: History(small.engine._core))
+        assert set(taken) <= again._seen.keys()

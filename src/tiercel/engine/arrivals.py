@@ -212,9 +212,9 @@ class Arrivals:
         packet = messages.first
         self._origins.remember(packet, identities[0], source.address_of(packet.source_queue_manager))
         reason = self._put(messages, queue)
-        self.history.remember(identities, recoverable=messages.first.is_recoverable)
-        if messages.first.message_class & NEGATIVE:  # rare
-            self._delivery.refused_elsewhere(messages.first)
+        self.history.remember(identities, recoverable=packet.is_recoverable, is_taken=reason is None)
+        if packet.message_class & NEGATIVE:  # rare
+            self._delivery.refused_elsewhere(packet)
         return Arrival(messages, reason is None)
 
     def _is_duplicate(self, messages: Alike, identities: list[bytes]) -> bool:

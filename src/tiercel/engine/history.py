@@ -29,7 +29,10 @@ class History:
         self._rows: deque[tuple[int, int, int]] = deque()  # key in the store, time, how many
         self._stored = 0
         self._next_row = 0
-        self._new: list[bytes] = []
+        # Not stored yet:
+        self._taken: list[bytes] = []
+        self._refused: list[bytes] = []
+        self._refreshed: list[bytes] = []  # came again; an older row has them already
         self._load()
 
     def limit(self, size: int) -> None:
@@ -53,14 +56,14 @@ class History:
             return False
         self._seen[identity] = self._core.seconds
         self._seen.move_to_end(identity)
-        self._new.append(identity)
+        self._refreshed.append(identity)
         return True
 
     def is_known_from_format_1(self, packet: UserMessage) -> bool:
         """Whether the message came before the store was taken over; it is remembered like others then."""
         if not self._format_1 or packet.identity_without_checksum not in self._format_1:
             return False
-        self.remember([packet.identity], recoverable=True)
+        self._remember([packet.identity], self._refreshed)
         return True
 
     def are_new(self, identities: list[bytes]) -> bool:
@@ -69,39 +72,54 @@ class History:
             return False
         return self._seen.keys().isdisjoint(identities)
 
-    def remember(self, identities: list[bytes], *, recoverable: bool) -> None:
-        self._seen.update(dict.fromkeys(identities, self._core.seconds))
+    def remember(self, identities: list[bytes], *, recoverable: bool, is_taken: bool = True) -> None:
         if recoverable:
-            self._new += identities
+            self._remember(identities, self._taken if is_taken else self._refused)
+        else:
+            self._remember(identities, [])
+
+    def _remember(self, identities: list[bytes], to_store: list[bytes]) -> None:
+        self._seen.update(dict.fromkeys(identities, self._core.seconds))
+        to_store += identities
         while len(self._seen) > self._size:
             self._seen.popitem(last=False)
 
     def flush(self) -> None:
         """Stores what came with this batch, and lets go of what no longer counts."""
-        if not self._new:
+        if self._refused or self._refreshed:
+            self._make_room()
+        identities = [*self._taken, *self._refused, *self._refreshed]
+        if not identities:
             return
-        now = self._core.seconds
-        row = _TIME.pack(now | _HAS_CHECKSUMS) + b"".join(self._new)
-        self._make_room(len(row))
-        self._core.batch.put(Keyspace.HISTORY, _KEY.pack(self._next_row), row)
-        self._rows.append((self._next_row, now, len(self._new)))
-        self._next_row += 1
-        self._stored += len(self._new)
-        self._new.clear()
-        while self._stored - self._rows[0][2] >= self._size:
-            self._drop_row()
+        self._taken.clear()
+        self._refused.clear()
+        self._refreshed.clear()
+        self._add_row(identities)
 
-    def _make_room(self, size: int) -> None:
-        """In a full store, what comes takes the place of what came long ago: else strangers, whose messages
-        are refused, could use up what the store keeps for the commits that empty it.
+    def _make_room(self) -> None:
+        """In a full store, what is refused takes the place of what came long ago: else strangers could use up
+        what the store keeps for the commits that empty it. What came again takes no place: the row that it
+        would displace may be the one that knows it. What was taken needs none: it found room for itself.
         """
+        count = len(self._taken) + len(self._refused) + len(self._refreshed)
         try:
-            self._core.batch.reserve(size)
+            self._core.batch.reserve(_TIME.size + _IDENTITY_SIZE * count)
         except StoreFullError:
+            self._refreshed.clear()
             dropped = 0
-            while self._rows and dropped < len(self._new):
+            while self._rows and dropped < len(self._refused):
                 dropped += self._rows[0][2]
                 self._drop_row()
+
+    def _add_row(self, identities: list[bytes]) -> None:
+        now = self._core.seconds
+        row = _TIME.pack(now | _HAS_CHECKSUMS) + b"".join(identities)
+        self._core.batch.put(Keyspace.HISTORY, _KEY.pack(self._next_row), row)
+        self._rows.append((self._next_row, now, len(identities)))
+        self._next_row += 1
+        self._stored += len(identities)
+        while self._stored - self._rows[0][2] >= self._size:
+            self._drop_row()
 
     def clean_up(self, lifetime_s: float) -> None:
         """Forgets what is older than the lifetime; in seconds, as the entries are (MQQB T70)."""
