@@ -34,7 +34,9 @@ _REASONS_TO_CLOSE = (
     "we have reached ourselves",
 )
 _UNWRAP_S = 0.001  # seconds that opening a session key takes
-_GIVES_UP_S = 60.0  # seconds between which lookups of names that do not exist end, together: a turn for each is slow
+_GIVES_UP_S = (
+    60.0  # seconds between which lookups of names that do not exist end, together: a turn for each is slow
+)
 _RECORDED = 8  # connections whose bytes are kept for a replay
 _RECORDED_BYTES = 100_000
 
