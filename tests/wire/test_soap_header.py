@@ -26,6 +26,22 @@ class TestSoapHeader:
         assert header.encode() == bytes.fromhex(wire)
 
     @pytest.mark.parametrize(
+        "wire",
+        [
+            "2003 0000 03000000 610062000000  8403 0000 02000000 63000000 0000",
+            "2003 0000 03000000 610062000000  8403 0000 02000000 63000000 abcd",
+            "2003 0000 03000000 610062000000  8403 0000 02000000 63000000",
+            "2003 0000 03000000 610062000000 8403  8403 0000 03000000 630064000000",
+            "2003 0000 03000000 610062000000  8403 0000 03000000 630064000000",
+        ],
+    )
+    def test_a_peer_may_leave_out_alignment(self, wire: str) -> None:
+        """The text does not mention it."""
+        header = SoapHeader.decode(bytes.fromhex(wire))
+        assert (header.header.data, header.body.data[:1]) == ("ab", "c")
+        assert header.encode() == bytes.fromhex(wire)
+
+    @pytest.mark.parametrize(
         ("wire", "field", "at"),
         [
             ("2103 0000 00000000  8403 0000 00000000", "header_section_id", 0),

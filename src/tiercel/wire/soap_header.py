@@ -1,7 +1,7 @@
 """Headers with SOAP text: SoapHeader [MS-MQMQ] 2.2.20.7, the SRMP headers [MS-MQRR] 2.2.5.1.2."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Self
 
@@ -12,6 +12,7 @@ ENVELOPE_ID = 400
 COMPOUND_MESSAGE_ID = 500
 HEADER_SECTION = 0x0320
 BODY_SECTION = 0x0384
+_BODY_ID = BODY_SECTION.to_bytes(2, "little")
 
 _SECTION = Struct("<HHI")
 
@@ -60,28 +61,50 @@ class SRMPEnvelopeHeader(TextSection):
 
 @dataclass(frozen=True, slots=True)
 class SoapHeader(Structure):
-    """[MS-MQMQ] 2.2.20.7"""
+    """[MS-MQMQ] 2.2.20.7
+
+    The text does not mention alignment of the two sections. We align both; peers may align neither.
+    """
 
     header: TextSection = TextSection(HEADER_SECTION)
     body: TextSection = TextSection(BODY_SECTION)
+    gaps: tuple[bytes, bytes] | None = None  # after the texts of a peer that does not align them
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        return cls(_section(reader, "header", HEADER_SECTION), _section(reader, "body", BODY_SECTION))
+        start = reader.at
+        header = _section(reader, "header", HEADER_SECTION)
+        gap = -2 * header.data_length % 4
+        if is_loose := gap > 0 and reader.data[reader.at + gap :][:2] != _BODY_ID:
+            gap = 0
+        gaps = [reader.take(gap, "padding")]
+        body = _section(reader, "body", BODY_SECTION)
+        gap, left = -(reader.at - start) % 4, reader.end - reader.at
+        gaps.append(reader.take(min(gap, left), "padding"))
+        if is_loose or gap > left:
+            return cls(header, body, (gaps[0], gaps[1]))
+        header, body = (
+            replace(section, padding=each if any(each) else b"")
+            for section, each in zip((header, body), gaps, strict=True)
+        )
+        return cls(header, body)
 
     def variable(self) -> Iterator[Part]:
-        for name in ("header", "body"):
+        for index, name in enumerate(("header", "body")):
             section: TextSection = getattr(self, name)
-            yield from (part._replace(name=f"{name}.{part.name}") for part in section.parts())
+            for part in section.parts():
+                gap = part.data if self.gaps is None or part.name != "padding" else self.gaps[index]
+                yield part._replace(name=f"{name}.{part.name}", data=gap)
 
 
 def _section(reader: Reader, name: str, header_id: int) -> TextSection:
+    """A section without its alignment."""
     at = reader.at
-    section = TextSection.read(reader)
-    if section.header_id != header_id:
+    found, reserved, length = reader.fixed(TextSection)
+    if found != header_id:
         reader.structure = "SoapHeader"
-        raise reader.error(f"{name}_section_id", f"is 0x{section.header_id:04x}, not 0x{header_id:04x}", at)
-    return section
+        raise reader.error(f"{name}_section_id", f"is 0x{found:04x}, not 0x{header_id:04x}", at)
+    return TextSection(found, reserved, length, reader.text(length * 2, "data") if length else "")
 
 
 @dataclass(frozen=True, slots=True)
