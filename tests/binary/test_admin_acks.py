@@ -15,7 +15,7 @@ from tiercel.model.codes import (
     SenderIdType,
 )
 from tiercel.model.format_name import FormatName, PrivateFormatName, PublicFormatName
-from tiercel.model.identifiers import MessageId
+from tiercel.model.identifiers import NULL_GUID, MessageId
 from tiercel.model.limits import INFINITE, ROUTING_HOPS_MAX
 from tiercel.model.limits import TIME_TO_REACH_QUEUE_DEFAULT_S as FOUR_DAYS
 from tiercel.wire.structure import encode_guid
@@ -194,6 +194,19 @@ class TestSending:
             classes = place.classes()
         assert classes == [MessageClass.ACK_REACH_QUEUE]
         assert here.engine.queues.find(name) is not None
+
+    def test_at_the_destination_of_a_direct_name_is_here(self, here: Qm, hand: Hand) -> None:
+        """Such a message has no QueueManagerAddress (MQQB T01)."""
+        here.create("q")
+        admin = here.create("admin")
+        packet = hand.call(here).message(
+            here.name_of("q"),
+            administration_queue=PrivateFormatName(NULL_GUID, here.private_name("admin").number),
+            acknowledgements=Acknowledgements.POS_ARRIVAL,
+        )
+        assert packet.flags >> ADMIN_SHIFT & 7 == QueueFormatType.PRIVATE_ON_DESTINATION
+        hand.send(packet)
+        assert admin.classes() == [MessageClass.ACK_REACH_QUEUE]
 
     @pytest.mark.conformance("MQQB-178")
     @pytest.mark.parametrize("kind", ["direct", "private", "public"])

@@ -1,5 +1,6 @@
 """Acknowledgement messages to administration queues: [MS-MQDMPR] 3.1.7.2.1, [MS-MQQB] 3.1.7.15."""
 
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,8 @@ from tiercel.engine.receipts import NoReceipts, Receipts
 from tiercel.engine.resolver import Resolver
 from tiercel.model.codes import MessageClass, PrivacyLevel
 from tiercel.model.errors import InsufficientResourcesError, MqError, StoreFullError
-from tiercel.model.format_name import FormatName
+from tiercel.model.format_name import FormatName, PrivateFormatName
+from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.limits import MAX_PACKET_SIZE, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.message import Message
 from tiercel.model.queue import OutgoingQueue
@@ -77,6 +79,9 @@ class AdministrationAcks:
         original = decode_message(packet)
         name = original.administration_queue
         assert name is not None
+        if isinstance(name, PrivateFormatName) and name.queue_manager == NULL_GUID:
+            # At the destination of a message with a direct name: that is here (MQQB T01).
+            name = replace(name, queue_manager=self._catalog.queue_manager.identifier)
         acknowledgement = _acknowledgement(original, reason)
         acknowledgement.destination_queue = name
         acknowledgement.id = self._numbering.new_message_id()
