@@ -442,6 +442,47 @@ class TestFinalAcks:
         assert len(here.discards()) == 1
 
     @pytest.mark.parametrize("has_copy", [True, False])
+    def test_a_refusal_without_an_order_ack_holds_up_nothing(
+        self, net: Net, here: Qm, hand: Hand, box: Box, has_copy: bool
+    ) -> None:
+        """A receiver that follows the words of 3.1.5.8 refuses before its stream moves on (MQQB T17)."""
+        for number in range(1, 7):
+            send(box, b"%d" % number, negative_journaling=has_copy)
+        for number in range(1, 6):
+            packet = hand.messages[0]
+            assert (packet.body, packet.previous_number) == (b"%d" % number, 0)
+            hand.ack()
+            hand.final_ack(packet, MessageClass.NACK_BAD_DST_Q)
+            hand.clear()
+            net.sleep(31)
+        assert hand.bodies == [b"6"]
+        hand.ack()
+        hand.order_ack(hand.messages[0])
+        net.sleep(100_000)
+        assert (waiting(box), here.discarded()) == (0, [MessageClass.NACK_BAD_DST_Q] * 5)
+        assert hand.bodies == [b"6"]
+
+    def test_after_the_last_refusal_nothing_is_waited_for(
+        self, net: Net, here: Qm, hand: Hand, box: Box
+    ) -> None:
+        send(box, b"1", negative_journaling=True)
+        info = here.outgoing(box).transfer_info
+        hand.ack()
+        hand.final_ack(hand.messages[0], MessageClass.NACK_BAD_DST_Q)
+        assert info.eod_resend_time > 0
+        net.sleep(61)
+        assert info.eod_resend_time == 0
+
+    def test_what_was_refused_and_confirmed_is_forgotten(self, here: Qm, hand: Hand, box: Box) -> None:
+        send(box, b"1", b"2", b"3")
+        for packet in hand.messages[:2]:
+            hand.final_ack(packet, MessageClass.NACK_BAD_DST_Q)
+        stream = here.engine.outgoing.stream(box.state)
+        assert stream.refused == {1, 2}
+        hand.order_ack(hand.messages[0])
+        assert stream.refused == {2}
+
+    @pytest.mark.parametrize("has_copy", [True, False])
     @pytest.mark.parametrize(("days", "note"), [(5, "; its clock is 5 days ahead of ours"), (-5, "")])
     def test_a_receiver_whose_clock_is_days_ahead_is_named(
         self, here: Qm, hand: Hand, box: Box, days: int, note: str, has_copy: bool

@@ -192,6 +192,11 @@ class Incoming:
         )
         if doubt is not None:
             self._disbelieve(session, doubt, "FinalAck")
+        if not is_positive and doubt in {None, Doubt.STALE}:
+            queue = self._engine.outgoing.queue_of(encode_tx_sequence_id(packet.body.tx_sequence_id))
+            stream = None if queue is None else self.outgoing_streams.get(queue)
+            if stream is not None:
+                stream.refused()
 
     def _disbelieve(self, session: Session, doubt: Doubt, what: str) -> None:
         """An acknowledgement without evidence changes nothing."""

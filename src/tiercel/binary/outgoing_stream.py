@@ -98,11 +98,18 @@ class OutgoingStream:
         else:
             self._start_timer()
 
+    def refused(self) -> None:
+        """A message has ended without an OrderAck: the receiver is not silent, so do not wait longer."""
+        self._resends = 0
+
     def no_order_ack_came(self) -> None:
         """Transactional Ack Wait Timer Event: [MS-MQQB] 3.1.6.5.
 
         Send everything again, at growing intervals (MQQB T07).
         """
+        if not self._entries:  # all of it has ended without one
+            self._stop_timer()
+            return
         self._resends += 1
         self.give_back()
         self._start_timer()

@@ -198,13 +198,16 @@ class Outgoing:
             for lookup_id, record in self._records(taken):
                 self._delivery.finish(taken.queue, lookup_id, record, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
             return None
-        if not taken.numbers or not self._is_confirmed(taken.queue, taken.sequence, taken.number):
+        stream = self._streams.get(taken.queue) if taken.numbers else None
+        if stream is None or not (stream.refused or stream.confirms(taken.sequence, taken.number)):
             return taken
-        confirmed = sum(self._is_confirmed(taken.queue, taken.sequence, each) for each in taken.numbers)
-        first, all_of_them = (1 << confirmed) - 1, (1 << len(taken)) - 1
-        for lookup_id, record in self._records(taken.part(first)):
-            self._finish_ordered(taken.queue, lookup_id, record)
-        return None if confirmed == len(taken) else taken.part(all_of_them & ~first)
+        through = [stream.confirms(taken.sequence, number) for number in taken.numbers]
+        ended = sum(1 << index for index, is_through in enumerate(through) if is_through)
+        if ended:
+            for lookup_id, record in self._records(taken.part(ended)):
+                self._finish_ordered(taken.queue, lookup_id, record)
+        rest = (1 << len(taken)) - 1 & ~ended
+        return taken.part(rest) if rest else None
 
     def _records(self, taken: Taken) -> list[tuple[int, Record]]:
         """As the messages are stored: needed only where they leave a copy, or end."""
@@ -312,6 +315,7 @@ class Outgoing:
 
     def _finish_ordered(self, queue: QueueState, lookup_id: int, record: Record) -> None:
         packet = UserMessage(record.packet)
+        self._streams[queue].refused.discard(packet.sequence[1])
         self._delivery.detach(queue, lookup_id, record, packet)
         self._core.life.add_one(LifeKind.ORDERED, queue.slot, record.packet)
         self._await_or_journal(queue, record, packet)
@@ -388,6 +392,7 @@ class Outgoing:
         stream.ack_time = self._core.seconds
         if stream.acked < number <= stream.sent:
             stream.acked = number
+            stream.forget_refused()
         self._save(queue, stream)
 
     def _is_confirmed(self, queue: QueueState, sequence: int, number: int) -> bool:
@@ -491,15 +496,19 @@ class Outgoing:
         note: str,
         only_by_itself: Collection[UUID],
     ) -> None:
-        """A message that was complete with its OrderAck has no copy here; its end leaves a line."""
+        """A message of which no copy is wanted: its end leaves a line.
+
+        It was complete with its OrderAck. If none has come, none may come (MQQB T17): it is over now.
+        """
         queue = self.queue_of(sequence)
         if not code & NEGATIVE or ack.source_guid != self._identifier:
             return
-        if queue is not None and not (
-            self._streams[queue].has_sent(sequence, ack.tx_sequence_number)
-            and _may_speak(speaker, self._streams[queue].receiver, only_by_itself)
-        ):
-            return
+        if queue is not None:
+            stream, number = self._streams[queue], ack.tx_sequence_number
+            is_believed = _may_speak(speaker, stream.receiver, only_by_itself)
+            if not is_believed or not stream.has_sent(sequence, number):
+                return
+            stream.refuse(number)
         message = MessageId(self._identifier, ack.message_id)
         self._core.ledger.add_learned("" if queue is None else str(queue), message, code, note)
 

@@ -1,7 +1,7 @@
 """The state of an outgoing stream, as it is stored: [MS-MQQB] 3.1.1.5."""
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Self
 from uuid import UUID
 
@@ -10,6 +10,7 @@ from tiercel.model.identifiers import NULL_GUID
 _STREAM: Final = struct.Struct("<QIIIIII16s")
 _FORMAT_1: Final = struct.Struct("<QIIIII")  # without `sent` and `receiver`
 UNIDENTIFIED: Final = UUID(int=2**128 - 1)  # a receiver whose GUID its transport does not learn
+_REFUSED_MAX: Final = 8192  # as many as can be in flight
 SIZES: Final = frozenset({_STREAM.size, _FORMAT_1.size})
 
 
@@ -29,6 +30,8 @@ class Stream:
     unread: int = 0  # messages that await their final ack
     sent: int = 0  # the last number put on the wire for `receiver`
     receiver: UUID = NULL_GUID  # null until something was put on the wire
+    # Numbers that the receiver refused without an OrderAck so far; in memory, because it would refuse again.
+    refused: set[int] = field(default_factory=set)
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
@@ -57,6 +60,7 @@ class Stream:
     def begin(self, sequence: int) -> None:
         """Start a new sequence after the old one is complete (MQQB-134)."""
         self.sequence, self.number, self.acked, self.sent = sequence, 0, 0, 0
+        self.refused.clear()
 
     def put_on_wire(self, number: int, receiver: UUID) -> bool:
         """Remember what was sent, and for which queue manager; False if that was known.
@@ -73,8 +77,22 @@ class Stream:
         return True
 
     def confirms(self, sequence: int, number: int) -> bool:
-        """Whether the receiver has the message: a new sequence begins only after the old one is complete."""
-        return sequence < self.sequence or (sequence == self.sequence and number <= self.acked)
+        """Whether the receiver is through with the message: it has it, or has refused it.
+
+        A new sequence begins only after the old one is complete.
+        """
+        if sequence == self.sequence:
+            return number <= self.acked or number in self.refused
+        return sequence < self.sequence
+
+    def refuse(self, number: int) -> None:
+        """The receiver will never take the message, and may not confirm it by an OrderAck (MQQB T17)."""
+        if number > self.acked and len(self.refused) < _REFUSED_MAX:
+            self.refused.add(number)
+
+    def forget_refused(self) -> None:
+        """What is confirmed, too, need not be remembered."""
+        self.refused = {number for number in self.refused if number > self.acked}
 
     def has_sent(self, sequence: int, number: int) -> bool:
         """Whether the message was put on the wire."""
