@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiercel.admin.message_filter import MAX_FILTER, MAX_TERMS, Candidate, FilterError, parse_filter
+from tiercel.admin.message_filter import (
+    MAX_FILTER,
+    MAX_TERMS,
+    Candidate,
+    FilterError,
+    filter_of,
+    parse_filter,
+)
 from tiercel.model.codes import MessageClass
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId
@@ -69,6 +76,10 @@ def is_found(text: str, message: Message = MESSAGE, *, age: int = 7200, reason: 
         "smith",
         "MAY",
         '"7 of"',
+        r"destination:private$\Q",
+        r"destination=direct=os:HOST\private$\q",
+        r'destination!="DIRECT=OS:host\\private$\\Q2"',
+        "reason:none",
         "-label:june",
         "-smyth",
         "-json.nothing>5",
@@ -101,6 +112,10 @@ def test_minus_negates(text: str) -> None:
         "json.lines.sku:a",
         "json.nothing:a",
         "class:nack*",
+        "reason:nack*",
+        "reason:normal",
+        r"destination=private$\q",
+        r"destination!=DIRECT=OS:HOST\private$\q",
         rf"id:{{{GUID}}}\8",
         "order -smith",
         "smith label:june",
@@ -114,6 +129,27 @@ def test_the_class_of_a_dead_letter_is_its_reason() -> None:
     reason = int(MessageClass.NACK_BAD_DST_Q)
     assert is_found("class:nack*", reason=reason)
     assert is_found("class:nack_bad_dst_q class:normal", reason=reason)
+
+
+@pytest.mark.parametrize("reason", [0, int(MessageClass.NACK_BAD_DST_Q), 0x8765])
+@pytest.mark.parametrize(
+    "goal",
+    [r"DIRECT=OS:host\private$\q", r"DIRECT=OS:host\private$\two words", r"DIRECT=OS:host\private$\a'b"],
+)
+def test_a_group_of_dead_letters_has_its_filter(reason: int, goal: str) -> None:
+    others = [(reason ^ 1, goal), (reason, f"{goal}2")]
+    text = filter_of(reason, goal)
+    assert text is not None
+
+    def found(code: int, name: str) -> bool:
+        message = Message(id=MESSAGE.id, destination_queue=FormatName.parse(name))
+        return parse_filter(text).matches(Candidate(encode_message(message), NOW, code, NOW))
+
+    assert (found(reason, goal), [found(*each) for each in others]) == (True, [False, False])
+
+
+def test_a_filter_that_would_be_too_long_is_none() -> None:
+    assert filter_of(1, "x" * MAX_FILTER) is None
 
 
 def test_names_that_are_escaped_in_json() -> None:

@@ -163,6 +163,9 @@ class TestDeadLetters:
         assert group["first"] <= group["last"]
         ids = [each["lookup_id"] for each in served.get(f"{at(';deadletter')}/messages").json()["messages"]]
         assert sorted(group["lookup_ids"][";deadletter"]) == sorted(ids)
+        assert group["queues"] == {";deadletter": 2}
+        begun = {"action": "replay", "filter": group["filter"], "dry_run": True}
+        assert served.post(f"{at(';deadletter')}/operations", begun).json()["count"] == 2
         assert served.get("/dead", group="reason").json()["groups"][0]["destination"] == ""
         assert served.get("/dead", group="size").status_code == 400
 

@@ -155,6 +155,72 @@ class TestUndoOfMoves:
         assert move(served, queue, goal, undo=False)["operation"] is None
 
 
+class TestUndoOfReplays:
+    """What was a dead letter is one again, with its reason, and nothing is told of it a second time."""
+
+    def dead(self, served: Asked, queue: str) -> list[dict[str, Any]]:
+        """Three messages for another computer that were purged."""
+        far = rf"DIRECT=TCP:{own_address(6)}\private$\{queue}"
+        sent = {"negative_journaling": True, "time_to_be_received": 900, "priority": 5}
+        served.send(far, *({"label": f"{queue} {number}", **sent} for number in range(3)))
+        served.post(f"{at(far)}/purge")
+        return self.letters(served, queue)
+
+    def letters(self, served: Asked, queue: str) -> list[dict[str, Any]]:
+        found = messages(served, ";deadletter")
+        return [each for each in found if each["label"].startswith(f"{queue} ")]
+
+    @pytest.fixture
+    def goal(self, served: Asked, queue: str) -> str:
+        served.create(f"{queue}-goal")
+        return f"{queue}-goal"
+
+    def test_the_dead_letters_are_back(self, served: Asked, queue: str, goal: str) -> None:
+        before = self.dead(served, queue)
+        ids = [each["lookup_id"] for each in before]
+        replayed = {"lookup_ids": ids, "to": goal, "undo": True}
+        done = served.post(f"{at(';deadletter')}/replay", replayed).json()
+        assert (self.letters(served, queue), served.count(goal)) == ([], 3)
+        served.receive(goal, acknowledge="now", limit=1)
+        undone = served.post(f"/operations/{done['operation']}/undo").json()
+        assert (undone["kind"], undone["state"], undone["restored"]) == ("replay", "undone", 2)
+        after, apart = self.letters(served, queue), {"move_count", "last_move_time"}
+        shown = [{name: value for name, value in each.items() if name not in apart} for each in after]
+        wanted = [{name: value for name, value in each.items() if name not in apart} for each in before[1:]]
+        assert (shown, served.count(goal)) == (wanted, 0)
+        assert all(each["reason"] for each in after)
+
+    def test_in_the_background_to_several_queues(self, served: Asked, queue: str) -> None:
+        failed, other = f"{queue}-failed", f"{queue}-other"
+        for name in (failed, other):
+            served.create(name)
+        for name in (queue, other, queue):
+            served.send(name, {"label": name})
+            served.post(f"{at(name)}/move", {"to": failed})
+        before = places(served, failed)
+        begun = served.post(f"{at(failed)}/operations", {"action": "replay"}).json()
+        until(lambda: state(served, begun["id"]) == "done")
+        assert (served.labels(queue), served.labels(other), served.count(failed)) == ([queue] * 2, [other], 0)
+        assert served.post(f"/operations/{begun['id']}/undo").json()["restored"] == 3
+        assert (served.count(queue), served.count(other), places(served, failed)) == (0, 0, before)
+
+    def test_only_if_asked_for_and_if_the_originals_have_gone(
+        self, served: Asked, queue: str, goal: str
+    ) -> None:
+        ids = [each["lookup_id"] for each in self.dead(served, queue)]
+        replayed = {"lookup_ids": ids[:1], "to": goal}
+        path = f"{at(';deadletter')}/replay"
+        assert served.post(path, {**replayed, "keep": True, "undo": True}).json()["operation"] is None
+        assert served.post(path, replayed).json()["operation"] is None
+        first = served.post(path, {**replayed, "lookup_ids": ids[1:2], "undo": True}).json()["operation"]
+        more = {"lookup_ids": ids[2:], "to": goal, "undo": True, "operation": first}
+        assert served.post(path, more).json()["operation"] == first
+        moved = {"lookup_ids": ids[:1], "to": goal, "undo": True, "operation": first}
+        refused = served.post(f"{at(';deadletter')}/move", moved)
+        assert (refused.status_code, "another move" in refused.json()["detail"]) == (400, True)
+        assert served.post(f"/operations/{first}/undo").json()["restored"] == 2
+
+
 class TestEdit:
     def test_one_commit_sends_the_edit_and_deletes_the_original(self, served: Asked, queue: str) -> None:
         (first, *_) = filled(served, queue, 2)

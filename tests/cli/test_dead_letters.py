@@ -1,6 +1,10 @@
+import re
+import shlex
 from collections.abc import Callable
 
 import pytest
+
+from addresses import own_address
 
 from .running_verbs import Run
 
@@ -36,6 +40,27 @@ def test_dead_letters_and_why(run: Run, queue: str) -> None:
     )
     assert (group["count"], group["reason"]) == (1, letter["reason"])
     assert "start the receiver" in run.fine("dead", "--group").out
+
+
+def test_a_group_is_replayed_by_the_command_that_it_prints(
+    run: Run, queue: str, new_queue: Callable[..., str]
+) -> None:
+    for name in (queue, f"{queue}-other"):
+        far = rf"DIRECT=TCP:{own_address(6)}\private$\{name}"
+        run.fine("send", far, "hello", "--label", name, "--dead-letter", "--recoverable")
+        run.fine("purge", "--yes", far)
+    lines = [line.strip() for line in run.fine("dead", "--group").lines]
+    (line,) = [each for each in lines if "tiercel replay" in each and each.endswith(rf"\{queue}'")]
+    command = shlex.split(line[line.index("tiercel replay") :])[1:]
+    assert run.fine(*command, "--dry-run", "--to", queue).out.startswith(
+        "1 message of ;deadletter would be replayed"
+    )
+    moved = run.fine(*command, "--to", new_queue(), "--json").record
+    assert moved["count"] == 1
+    assert run.fine("undo", moved["operation"]).out == "1 of 1 message put back into ;deadletter\n"
+    said = run.fine(*command, "--to", new_queue(), "--since", "1h").out
+    (number,) = re.findall(r"`tiercel undo (\d+)` puts them back", said)
+    assert run.fine("undo", number).out.startswith("1 of 1")
 
 
 def test_the_reason_stays_however_many_discards_follow(

@@ -65,6 +65,9 @@ class TestGrep:
         assert run.fine("grep", "-F", "-c", "body 3", queue).out.strip() == "1"
 
     def test_no_expression(self, run: Run, queue: str) -> None:
+        refused = run.refused(5, "grep", queue, "two words")
+        assert f"The pattern comes first: `tiercel grep 'two words' {queue}`" in refused
+        assert "comes first" not in run.refused(5, "grep", "fox", "nowhere")
         result = run("grep", "(", queue)
         assert result.code == 2
         assert "is not a valid regular expression" in result.err

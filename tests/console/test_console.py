@@ -124,19 +124,44 @@ class TestQueues:
         expect(page.get_by_text("The queue is empty.")).to_be_visible()
 
 
-def test_dead_letters_are_replayed(page: Any, site: Site) -> None:
+def test_a_group_of_dead_letters_is_counted_replayed_and_undone(page: Any, site: Site) -> None:
+    """It is in both dead-letter queues; what comes after the count, and other groups, stay."""
     far = r"DIRECT=TCP:127.0.0.98\private$\dead"
+
+    def died(queue: str, label: str, **how: bool) -> None:
+        message = {"label": label, "negative_journaling": True}
+        assert site.served.post(f"{at(queue)}/messages", message, **how).status_code == 201
+        site.served.post(f"{at(queue)}/purge")
+
     site.served.create("again")
-    site.served.send(far, {"label": "dead", "negative_journaling": True})
-    site.served.post(f"{at(far)}/purge")
+    died(far, "dead 1")
+    died(far, "dead 2", transactional=True)
+    died(f"{far}-other", "another group")
     go(page, site, "dead")
-    expect(page.get_by_role("heading", name=f"1 message for {far}")).to_be_visible()
-    expect(page.get_by_text("The message was deleted before it reached its queue.")).to_be_visible()
-    page.get_by_role("button", name="Replay").click()
-    page.get_by_label("To another queue").fill("again")
-    page.get_by_role("dialog").get_by_role("button", name="Replay").click()
-    expect(page.get_by_text("There are no dead letters.")).to_be_visible()
-    assert site.served.labels("again") == ["dead"]
+    group = page.locator("section").filter(
+        has=page.get_by_role("heading", name=f"2 messages for {far}", exact=True)
+    )
+    expect(group.get_by_text("The message was deleted before it reached its queue.")).to_be_visible()
+    group.get_by_role("button", name="Replay").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("To another queue").fill("nowhere")
+    dialog.get_by_role("button", name="Count").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("nowhere")
+    dialog.get_by_label("To another queue").fill("again")
+    dialog.get_by_role("button", name="Count").click()
+    expect(dialog.get_by_role("status")).to_contain_text("2 messages")
+    expect(dialog.get_by_role("listitem")).to_have_text(["dead 1", "dead 2"])
+    died(far, "too late")
+    dialog.get_by_role("button", name="Replay").click()
+    expect(page.get_by_role("button", name="Undo")).to_be_visible()
+    expect(page.get_by_role("heading", name=f"1 message for {far}", exact=True)).to_be_visible()
+    assert sorted(site.served.labels("again")) == ["dead 1", "dead 2"]
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("status").get_by_text("1 message put back into ;deadletter.")).to_be_visible()
+    assert site.served.labels("again") == ["dead 2"]  # it has become another message
+    assert site.served.labels(";deadletter") == ["dead 1", "another group", "too late"]
+    for name in (";deadletter", ";deadxact"):
+        site.served.post(f"{at(name)}/purge")
 
 
 def test_keys_lead_to_pages(page: Any, site: Site) -> None:

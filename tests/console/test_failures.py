@@ -72,8 +72,12 @@ def replay(page: Any, site: Site, cause: str, to: str = "") -> None:
     go(page, site, "dead")
     page.locator("section").filter(has_text=cause).get_by_role("button", name="Replay").click()
     page.get_by_label("To another queue").fill(to)
-    page.get_by_role("dialog").get_by_role("button", name="Replay").click()
-    expect(page.get_by_role("dialog")).to_have_count(0)
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Count").click()
+    expect(dialog.get_by_role("status")).to_contain_text("would go to")
+    dialog.get_by_role("button", name="Replay").click()
+    expect(dialog).to_have_count(0)
+    expect(page.get_by_role("status").get_by_text("replayed.")).to_be_visible()
 
 
 def test_the_computer_does_not_exist(sites: Sites, desk: Desk) -> None:

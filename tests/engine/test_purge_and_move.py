@@ -2,6 +2,7 @@
 
 import pytest
 
+from tiercel.engine.operations import Moved
 from tiercel.model.codes import MessageClass, QueueAccess
 from tiercel.model.path_name import PathName
 from tiercel.store.interface import Keyspace
@@ -220,6 +221,55 @@ class TestPutBack:
         assert (orders.bodies(), mine.bodies()) == ([b"x"], [])
         world.sleep(10)
         assert (orders.bodies(), mine.bodies()) == ([], [b"x"])
+
+    @pytest.mark.parametrize("has_consumer", [False, True], ids=["at its place", "at the end"])
+    def test_undone_it_is_a_dead_letter_again(self, durable_world: World, *, has_consumer: bool) -> None:
+        """Its deadline has gone, also from the store, and nobody is told anything a second time."""
+        world = durable_world
+        orders, mine, admin = (
+            world.create("orders", journaling=True),
+            world.create("mine"),
+            world.create("admin"),
+        )
+        if has_consumer:
+            mine.send(b"claimed")
+            claims = world.engine.claims
+            epoch = world.run(lambda: claims.attach("spark"))
+            world.run(lambda: claims.claim("spark", epoch, mine.state, 1000, None))
+        orders.send(
+            b"x",
+            time_to_be_received=10,
+            negative_journaling=True,
+            dead_letter_queue=MINE,
+            acknowledgements=ALL_ACKNOWLEDGEMENTS,
+            administration_queue=admin.name,
+        )
+        world.sleep(60)
+        (seen,) = world.run(lambda: list(world.engine.browsing.in_order(mine.state, -1)))
+        mine.hand_over(mine.peek(), orders)
+        admin.drain()
+        (now,) = orders.messages()
+        before, sent_time = seen.record, int(world.now) - 60
+        moved = Moved(
+            seen.lookup_id,
+            now.lookup_id,
+            orders.state.slot,
+            sent_time,
+            before.abort_count,
+            before.reason,
+            is_copy=True,
+        )
+        source, home = orders.receiving, mine.handle(QueueAccess.MOVE)
+        assert world.run(lambda: world.engine.moving.move_back(source, moved, home))
+        assert not world.run(lambda: world.engine.moving.move_back(source, moved, home))
+        assert not list(world.store.begin().range(Keyspace.EXPIRIES, b"", b"\xff" * 21))
+        world.kill()
+        world.sleep(3600)
+        (after,) = world.run(lambda: list(world.engine.browsing.in_order(mine.state, -1)))
+        assert (after.record.is_copy, after.record.reason) == (True, before.reason)
+        assert after.record.packet == before.packet
+        assert (after.lookup_id == seen.lookup_id) is not has_consumer
+        assert (orders.bodies(), orders.journal.bodies(), admin.classes()) == ([], [], [])
 
     def test_in_a_subqueue_of_its_own_queue_it_stays_a_copy(self, world: World) -> None:
         world.create("orders").send(

@@ -26,7 +26,7 @@ from tiercel.admin.transfers import Goals, TransferRequest, TransferStep
 from tiercel.engine.browsing import Seen
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import OpenQueue
-from tiercel.engine.operations import OperationRow, OperationState
+from tiercel.engine.operations import Moved, OperationRow, OperationState
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import LAST_LOOKUP_ID
 from tiercel.model.codes import MessageClass
@@ -327,7 +327,7 @@ def _carry(engine: Engine, slice_: _Slice, token: Token, limit: int) -> Operatio
     state, most = queue_lookup.find(engine, row.queue), row.request["limit"]
     done: list[Seen] = []
     failure: MqError | None = None
-    moved: list[tuple[int, int]] = []
+    moved: list[Moved] = []
     with engine.life.acting(row.who), ExitStack() as stack:
         work = _work(engine, row, state, token, limit, stack, moved)
         for seen in _there(engine, state, slice_.lookup_ids):
@@ -351,14 +351,14 @@ def _carry(engine: Engine, slice_: _Slice, token: Token, limit: int) -> Operatio
     return row
 
 
-def _count(engine: Engine, row: OperationRow, done: Sequence[Seen], moved: Sequence[tuple[int, int]]) -> None:
+def _count(engine: Engine, row: OperationRow, done: Sequence[Seen], moved: Sequence[Moved]) -> None:
     size = sum(len(each.record.packet) for each in done)
     if done and row.kind == Action.DELETE:
         engine.operations.add(row, [each.lookup_id for each in done], size)
         return
     row.count += len(done)
     row.size_bytes += size
-    if moved and row.kind == Action.MOVE:  # a replay goes to many queues
+    if moved:
         engine.operations.add_moved(row, moved)
 
 
@@ -377,7 +377,7 @@ def _work(
     token: Token,
     limit: int,
     stack: ExitStack,
-    moved: list[tuple[int, int]],
+    moved: list[Moved],
 ) -> Callable[[Seen], object]:
     """What is done to each message of a commit; the queues stay open as long as the stack.
 

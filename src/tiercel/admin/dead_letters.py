@@ -8,12 +8,12 @@ from itertools import takewhile
 from typing import Any, Final
 
 from tiercel.admin import queue_lookup
+from tiercel.admin.message_filter import destination_name, filter_of
 from tiercel.admin.message_json import time_text
 from tiercel.admin.runner import Runner
 from tiercel.engine.browsing import LAST_SEQUENCE, Seen
 from tiercel.engine.engine import Engine
 from tiercel.model.codes import MessageClass, class_meaning, message_class
-from tiercel.wire.message import decode_destination
 from tiercel.wire.user_message import UserMessage
 
 Json = dict[str, Any]
@@ -71,6 +71,7 @@ class _Group:
     first: int = 0
     last: int = 0
     lookup_ids: dict[str, list[str]] = field(default_factory=dict)  # by dead-letter queue
+    counts: Counter[str] = field(default_factory=Counter)  # by dead-letter queue
 
     def add(self, queue: str, seen: Seen) -> None:
         arrival = seen.record.arrival_time
@@ -78,6 +79,7 @@ class _Group:
         self.last = max(self.last, arrival)
         self.count += 1
         self.size_bytes += len(seen.record.packet)
+        self.counts[queue] += 1
         ids = self.lookup_ids.setdefault(queue, [])
         if len(ids) < _SHOWN_IDS:
             ids.append(str(seen.lookup_id))
@@ -103,7 +105,7 @@ class DeadLetters:
                 if len(part) < _SLICE:
                     break
         rows = sorted(groups.values(), key=lambda group: (-group.count, group.destination))
-        return {"groups": [_row(each) for each in rows], "looked": looked.total(), "total": total}
+        return {"groups": [_row(each, by) for each in rows], "looked": looked.total(), "total": total}
 
     async def _newest_before(self, queue: str, end: int) -> tuple[list[Seen], int]:
         def command(engine: Engine) -> tuple[list[Seen], int]:
@@ -118,19 +120,15 @@ class DeadLetters:
 
 def _add(groups: dict[tuple[int, str], _Group], by: frozenset[GroupBy], queue: str, seen: Seen) -> None:
     reason = seen.record.reason if GroupBy.REASON in by else 0
-    goal = _destination(seen) if GroupBy.QUEUE in by else ""
-    group = groups.get((reason, goal))
+    goal = destination_name(UserMessage(seen.record.packet)) if GroupBy.QUEUE in by else ""
+    key = reason, goal.casefold()  # as filters and queue managers compare names
+    group = groups.get(key)
     if group is None:
-        group = groups[reason, goal] = _Group(reason, goal)
+        group = groups[key] = _Group(reason, goal)
     group.add(queue, seen)
 
 
-def _destination(seen: Seen) -> str:
-    name = decode_destination(UserMessage(seen.record.packet))
-    return "" if name is None else str(name)
-
-
-def _row(group: _Group) -> Json:
+def _row(group: _Group, by: frozenset[GroupBy]) -> Json:
     known = message_class(group.reason)
     return {
         "class": known.name.lower() if isinstance(known, MessageClass) and group.reason else None,
@@ -142,4 +140,9 @@ def _row(group: _Group) -> Json:
         "first": time_text(group.first),
         "last": time_text(group.last),
         "lookup_ids": group.lookup_ids,
+        "queues": dict(group.counts),
+        "filter": filter_of(
+            group.reason if GroupBy.REASON in by else None,
+            group.destination if GroupBy.QUEUE in by else None,
+        ),
     }

@@ -9,6 +9,8 @@ is looked for in labels and bodies. Text is compared without regard to case.
     priority  size  age      : = != > >= < <=; size with k, m or g, age with s, m, h, d or w
     json.NAME.0.NAME         a value of a JSON body: the same, or `:` for text that it contains
     class:NAME               the class of the message, or why it is a dead letter; * stands for anything
+    reason:NAME              only why it is a dead letter; reason:none if that is not known
+    destination              the queue that it was sent to: = != or `:` for text that it contains
     id:{GUID}\NUMBER
 
 What the headers of a packet tell is compared first; bodies are decoded only for messages that pass.
@@ -29,7 +31,7 @@ from tiercel.bodies.text import is_ascii_text, is_binary, read_text
 from tiercel.bodies.wcf_envelopes import is_wcf
 from tiercel.model.codes import MessageClass, message_class
 from tiercel.model.identifiers import MessageId
-from tiercel.wire.message import read_message
+from tiercel.wire.message import decode_destination, read_message
 from tiercel.wire.security_header import ENCRYPTED_BODY
 from tiercel.wire.user_message import UserMessage, packet_has_id, packet_priority
 
@@ -42,7 +44,7 @@ _MASSTRANSIT: Final = b"messageType"  # it has headers in the body
 _MASSTRANSIT_UTF_16: Final = "messageType".encode("utf-16-le")
 
 _TERM: Final = re.compile(
-    r"(?P<minus>-?)(?:(?P<field>label|body|priority|size|age|class|id|json(?:\.[\w-]+)+)"
+    r"(?P<minus>-?)(?:(?P<field>label|body|priority|size|age|class|reason|destination|id|json(?:\.[\w-]+)+)"
     r"(?P<op>>=|<=|!=|:|=|>|<))?"
     r'(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s"]+))(?=\s|$)',
     re.DOTALL,
@@ -186,25 +188,44 @@ def _condition(field: str | None, sign: str, value: str) -> tuple[int, Callable[
     text = value.casefold()
     if field is None:
         return 2, lambda each: text in each.label or text in each.text
-    if field in {"label", "body", "class", "id"} and sign not in _TEXT_ONLY:
+    if field in {"label", "body", "class", "reason", "id"} and sign not in _TEXT_ONLY:
         raise FilterError(f"{field}{sign} is not possible; write {field}:{value[:40]}")
     match field:
         case "label":
             return 1, lambda each: text in each.label
         case "body":
             return 2, lambda each: text in each.text
-        case "class":
-            return 0, lambda each: any(fnmatchcase(name, text) for name in _class_names(each))
+        case "class" | "reason":
+            return 0, _class_condition(field, text)
+        case "destination":
+            return 1, _destination_condition(sign, text)
         case "id":
             wanted = _message_id(value)
             return 0, lambda each: packet_has_id(each.data, wanted)
-        case "priority":
-            return 0, _number_condition(field, sign, value, {"": 1}, lambda each: packet_priority(each.data))
-        case "size":
-            return 0, _number_condition(field, sign, value, _SIZES, lambda each: each.packet.sent_body_size)
-        case "age":
-            return 0, _number_condition(field, sign, value, _AGES, lambda each: each.age)
+    if field in _NUMBERS:
+        return 0, _number_condition(field, sign, value, *_NUMBERS[field])
     return 3, _json_condition(field, sign, value)
+
+
+_NUMBERS: Final[dict[str, tuple[dict[str, int], Callable[[Candidate], int]]]] = {
+    "priority": ({"": 1}, lambda each: packet_priority(each.data)),
+    "size": (_SIZES, lambda each: each.packet.sent_body_size),
+    "age": (_AGES, lambda each: each.age),
+}
+
+
+def _class_condition(field: str, text: str) -> Callable[[Candidate], bool]:
+    if field == "reason":
+        return lambda each: fnmatchcase(reason_name(each.reason), text)
+    return lambda each: any(fnmatchcase(name, text) for name in _class_names(each))
+
+
+def _destination_condition(sign: str, text: str) -> Callable[[Candidate], bool]:
+    if sign == ":":
+        return lambda each: text in destination_name(each.packet).casefold()
+    if sign not in {"=", "!="}:
+        raise FilterError(f"destination{sign} is not possible; write destination:{text[:40]}")
+    return lambda each: (destination_name(each.packet).casefold() == text) is (sign == "=")
 
 
 def _number_condition(
@@ -247,6 +268,31 @@ def _message_id(text: str) -> MessageId:
         return MessageId.parse(text)
     except ValueError as problem:
         raise FilterError(str(problem)) from problem
+
+
+def reason_name(code: int) -> str:
+    """The name of a dead letter's reason, as filters compare it."""
+    known = message_class(code)
+    if not code:
+        return "none"
+    return known.name.casefold() if isinstance(known, MessageClass) else f"{code:#06x}"
+
+
+def destination_name(packet: UserMessage) -> str:
+    """The queue that a message was sent to; "" if it does not say."""
+    name = decode_destination(packet)
+    return "" if name is None else str(name)
+
+
+def filter_of(reason: int | None, destination: str | None) -> str | None:
+    """The filter that finds dead letters with exactly this reason and destination; None if it is too long."""
+    terms = [] if reason is None else [f"reason:{reason_name(reason)}"]
+    if destination is not None:
+        quoted = re.sub(r'(["\\])', r"\\\1", destination)
+        is_plain = re.fullmatch(r'[^\s"]+', destination)
+        terms.append(f"destination={destination}" if is_plain else f'destination="{quoted}"')
+    text = " ".join(terms)
+    return text if len(text) <= MAX_FILTER else None
 
 
 def _class_names(each: Candidate) -> tuple[str, ...]:

@@ -2,13 +2,14 @@
 
 Deleted messages go to the subqueue `;trash` of their queue, in slices of one commit each; the same commit
 writes down which ones. Undoing puts them back into their old places, whatever was restarted meanwhile. A
-move within this computer is undone in the same way, as far as nobody has received the messages.
+move or a replay within this computer is undone in the same way, as far as nobody has received the messages.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any, Final
 
 from tiercel.admin import queue_lookup
@@ -17,7 +18,7 @@ from tiercel.admin.queues import open_to_take
 from tiercel.admin.runner import Runner
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import OpenQueue
-from tiercel.engine.operations import OperationRow, OperationState
+from tiercel.engine.operations import Moved, OperationRow, OperationState
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import MessageClass, QueueAccess
 from tiercel.model.errors import (
@@ -33,11 +34,14 @@ from tiercel.security.access import Token
 Json = dict[str, Any]
 
 TRASH: Final = "trash"
-MOVE: Final = "move"  # the kind of an operation whose messages are in another queue, not in the trash
+MOVE: Final = "move"
+REPLAY: Final = "replay"
+_MOVES: Final = frozenset({MOVE, REPLAY})  # operations whose messages are in other queues, not in the trash
 TRASH_S: Final = 86_400  # how long a deletion can be undone
 TRASH_BYTES: Final = 256 << 20  # of all trash together
 _SLICE: Final = 100  # messages per commit
 _SHOWN: Final = 5  # messages of a dry run
+_SYSTEM: Final = r".\system$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +115,9 @@ class Operations:
         )
         token, over = self._runner.driver.token, OperationState.OVER
         for row in due:
-            for part in range(1, 1 if row.kind == MOVE else row.parts + 1):
+            for part in range(1, 1 if row.kind in _MOVES else row.parts + 1):
                 await self._runner.call(partial(_empty, row=row, part=part, token=token))
-            state = OperationState.FINISHED if row.kind == MOVE else over
+            state = OperationState.FINISHED if row.kind in _MOVES else over
             await self._runner.call(partial(_close, row=row, state=state))
         if due:
             await self._runner.call(lambda engine: engine.operations.forget_oldest())
@@ -250,8 +254,8 @@ def _to_undo(engine: Engine, number: int) -> OperationRow:
 def _undo_part(engine: Engine, number: int, part: int, token: Token) -> OperationRow:
     """The messages of one part; part 0 only checks. The last one ends the operation."""
     row = _to_undo(engine, number)
-    if part and row.kind == MOVE:
-        with suppress(QueueNotFoundError):  # deleted since, or a subqueue that has become empty
+    if part and row.kind in _MOVES:
+        with suppress(QueueNotFoundError):  # their old queue was deleted
             _move_back(engine, row, engine.operations.moved_part(row, part), token)
     elif part:
         _put_back(engine, row, engine.operations.part(row, part), token)
@@ -266,14 +270,23 @@ def _put_back(engine: Engine, row: OperationRow, lookup_ids: list[int], token: T
     home = queue_lookup.find(engine, row.queue)
     with _opened_home(engine, row, token) as goal, opened_trash(engine, home, token, to_take=True) as trash:
         for lookup_id in lookup_ids:
-            row.restored += engine.moving.put_back(trash, lookup_id, goal, lookup_id)
+            row.restored += engine.moving.put_back(trash, lookup_id, goal)
 
 
-def _move_back(engine: Engine, row: OperationRow, places: list[tuple[int, int]], token: Token) -> None:
-    moved_to = queue_lookup.find(engine, row.request["to"])
-    with _opened_home(engine, row, token) as goal, _opened(engine, moved_to, token) as source:
-        for place, lookup_id in places:
-            row.restored += engine.moving.put_back(source, lookup_id, goal, place)
+def _move_back(engine: Engine, row: OperationRow, moved: Sequence[Moved], token: Token) -> None:
+    with _opened_home(engine, row, token) as goal:
+        for slot, group in groupby(moved, key=lambda each: each.slot):
+            state = engine.queues.by_slot(slot) or _made_again(engine, row.request["to"])
+            if state is None:  # deleted since, or a subqueue that has become empty
+                continue
+            with _opened(engine, state, token) as source:
+                for each in group:
+                    row.restored += engine.moving.move_back(source, each, goal)
+
+
+def _made_again(engine: Engine, name: str | None) -> QueueState | None:
+    """A subqueue that was empty in between; lookup ids are unique in a queue manager."""
+    return None if name is None else engine.queues.find(parse_queue_name(name))
 
 
 @contextmanager
@@ -307,7 +320,7 @@ def described(row: OperationRow, trash_s: int = TRASH_S) -> Json:
     return {
         "id": str(row.number),
         "kind": row.kind,
-        "queue": row.queue if "=" in row.queue else short_queue_name(row.queue),
+        "queue": _shown(row.queue),
         "who": row.who,
         "time": time_text(row.time),
         "state": str(row.state),
@@ -321,3 +334,11 @@ def described(row: OperationRow, trash_s: int = TRASH_S) -> Json:
         "total": row.total,
         "next": str(row.next) if row.is_unfinished else None,
     }
+
+
+def _shown(name: str) -> str:
+    """A queue as people type it: orders, ;deadletter, or a format name."""
+    if "=" in name:
+        return name
+    short = short_queue_name(name)
+    return short.removeprefix(_SYSTEM).lower() if short.startswith(_SYSTEM) else short

@@ -7,8 +7,8 @@ transactional message is sent in a transaction. One that is moved there asks for
 if it cannot be delivered, and a transactional one also if the other computer refuses it.
 
 A dead letter, or a copy in a journal, becomes a message again when it is moved. Replaying moves each message
-to the queue that it was sent to. A move can be undone if that is asked for: an operation then keeps the old
-places of its messages.
+to the queue that it was sent to. A move or replay can be undone if that is asked for: an operation then keeps
+the old places of messages that stayed on this computer with their id.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from tiercel.admin.sources import name_of
 from tiercel.engine.browsing import Seen
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import OpenQueue
-from tiercel.engine.operations import OperationRow, OperationState
+from tiercel.engine.operations import Moved, OperationRow, OperationState
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import QueueAccess
 from tiercel.model.errors import (
@@ -63,8 +63,9 @@ class TransferRequest:
     transactional: bool | None = None
     dry_run: bool = False
     who: str = ""
-    can_undo: bool = False  # a move to one queue
+    can_undo: bool = False
     operation: int | None = None  # the one of an earlier request, which this one goes on with
+    kind: str = MOVE  # of the operation that can be undone
 
 
 @dataclass(slots=True)
@@ -167,9 +168,9 @@ def _earlier(engine: Engine, request: TransferRequest, source: QueueState) -> Op
     row = engine.operations.get(request.operation or 0)
     if row is None:
         raise OperationNotFoundError(f"operation {request.operation}")
-    same = (MOVE, name_of(engine, source), request.who, request.to)
+    same = (request.kind, name_of(engine, source), request.who, request.to)
     if row.state is not OperationState.DONE or (row.kind, row.queue, row.who, row.request.get("to")) != same:
-        problem = "it is another move, or was undone"
+        problem = f"it is another {request.kind}, or was undone"
         raise InvalidParameterError(f"operation {row.number}", problem=problem, fix="leave it out")
     return row
 
@@ -179,11 +180,11 @@ def _remembered(
     request: TransferRequest,
     queue: str,
     row: OperationRow | None,
-    moved: list[tuple[int, int]],
+    moved: list[Moved],
     done: tuple[int, int],
 ) -> OperationRow:
     """Writes down the old places, in the commit of the move."""
-    row = engine.operations.begin(MOVE, queue, request.who) if row is None else row
+    row = engine.operations.begin(request.kind, queue, request.who) if row is None else row
     row.request = {"to": request.to}
     row.count, row.size_bytes = row.count + done[0], row.size_bytes + done[1]
     engine.operations.add_moved(row, moved)
@@ -260,7 +261,7 @@ class TransferStep:
         self._opened = opened
         self._goals = goals
         self.request = request
-        self.moved: list[tuple[int, int]] = []  # old and new lookup id of what undoing can put back
+        self.moved: list[Moved] = []  # what undoing can put back
         self._to = None if request.to is None else parse_queue_name(request.to)
 
     def carry(self, seen: Seen) -> None:
@@ -273,8 +274,8 @@ class TransferStep:
             self._send(message_of(seen.lookup_id, seen.record), goal)
             if self.request.moves:
                 self._engine.moving.take_away(self._opened, seen.lookup_id)
-        elif not seen.record.is_copy:  # a copy has become a message again, which undoing could not take back
-            self.moved.append((seen.lookup_id, place))
+        else:
+            self.moved.append(_moved(seen, place, goal))
 
     def _move(self, seen: Seen, goal: OpenQueue) -> int | None:
         """The new lookup id; None if the message has to be sent anew."""
@@ -287,6 +288,14 @@ class TransferStep:
         if self.request.moves and _leaves(goal) and not message.signature:  # which covers the property
             message.negative_journaling = True  # or nothing is left of it if the other computer refuses it
         send_in_batch(self._engine, goal, message, original, self.request.transactional)
+
+
+def _moved(seen: Seen, lookup_id: int, goal: OpenQueue) -> Moved:
+    record, state = seen.record, goal.queue_for(goal.access)
+    sent_time = UserMessage(record.packet).sent_time
+    return Moved(
+        seen.lookup_id, lookup_id, state.slot, sent_time, record.abort_count, record.reason, record.is_copy
+    )
 
 
 def send_in_batch(

@@ -206,6 +206,8 @@ class DeadLetterGroup(ResponseModel):
     first: str | None
     last: str | None
     lookup_ids: dict[str, list[str]]  # by dead-letter queue, at most 1,000 each
+    queues: dict[str, int]  # by dead-letter queue, the number of messages
+    filter: str | None = Field(description="what finds all of the group; null if it would be too long")
 
 
 class DeadLetterGroups(ResponseModel):
@@ -414,10 +416,10 @@ class Chosen(RequestModel):
     dry_run: bool = False
 
 
-class Transfer(Chosen):
-    to: str = Field(max_length=4000, description="destination queue", examples=["orders;poison"])
+class _CanBeUndone(Chosen):
     undo: bool = Field(
-        default=False, description="of a move: keep the old places, so that the operation can be undone"
+        default=False,
+        description="of moves and replays: keep the old places, so that the operation can be undone",
     )
     operation: str | None = Field(
         default=None,
@@ -426,7 +428,11 @@ class Transfer(Chosen):
     )
 
 
-class Replay(Chosen):
+class Transfer(_CanBeUndone):
+    to: str = Field(max_length=4000, description="destination queue", examples=["orders;poison"])
+
+
+class Replay(_CanBeUndone):
     to: str | None = Field(
         default=None, max_length=4000, description="default: the queue that each message was sent to"
     )
@@ -438,7 +444,7 @@ class Transferred(ResponseModel):
     bytes: int
     next: str | None
     dry_run: bool
-    operation: str | None = Field(description="which undo takes; of a move that asks for it")
+    operation: str | None = Field(description="which undo takes; of a move or replay that asks for it")
 
 
 class HistoryEntry(ResponseModel):

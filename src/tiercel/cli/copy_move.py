@@ -158,12 +158,15 @@ exit codes: 0 success, 3 no message matched
     epilog=r"""
 Moves each message to the queue that it was sent to, with all properties and in one commit: dead letters,
 journals, and subqueues of messages that failed. Within this computer it keeps its id; to another computer it
-is sent with a new one. FROM can be a file of `tiercel export`, as ./orders.jsonl: its messages are sent anew.
+is sent with a new one. For 24 hours, `tiercel undo` puts back what stayed on this computer and nobody has
+received. FROM can be a file of `tiercel export`, as ./orders.jsonl: its messages are sent anew. `tiercel dead
+--group` prints the command that replays a group.
 
 Examples:
 
     tiercel replay ';deadxact'
     tiercel replay ';deadletter' --match 'label:"order 7" age<1d'
+    tiercel replay ';deadletter' --match 'reason:nack_bad_dst_q destination:orders' --dry-run
     tiercel replay ';deadletter' --to orders --limit 10
     tiercel replay 'orders;journal' --keep --dry-run
     tiercel replay ';deadxact' --since 2h --rate 50/s
@@ -197,7 +200,8 @@ def replay(
         wanted = _Bulk("replay", source, limit, match, since, until, rate, dry_run, background)
         return wanted.run(context, lookup_id, how)
     chosen = chosen_ids(context, source, lookup_id, match)
-    how = {"to": to, "dry_run": dry_run, "keep": keep} | ({"transactional": True} if transactional else {})
+    how = {"to": to, "dry_run": dry_run, "keep": keep, "undo": not keep}
+    how |= {"transactional": True} if transactional else {}
     return _transfer(context, _Transfer("replay", source, limit, chosen, how))
 
 
@@ -271,7 +275,9 @@ class _Bulk:
         if self.background and not self.dry_run:
             return f"operation {done['id']} has begun; `tiercel operations` shows its progress"
         what = f"would be {_DONE[self.verb]}" if self.dry_run else _DONE[self.verb]
-        return f"{plural(done['count'], 'message')} of {self.source} {what}"
+        can_undo = done.get("state") == "done"
+        back = f"; `tiercel undo {done['id']}` puts them back" if can_undo else ""
+        return f"{plural(done['count'], 'message')} of {self.source} {what}{back}"
 
 
 def _time(word: str, text: str | None) -> str | None:
@@ -324,7 +330,7 @@ def _transfer(context: Context, transfer: _Transfer) -> ExitCode | None:
     (count, operation), to = _run(context, transfer), transfer.how["to"]
     if context.out.as_json:
         record = {"from": transfer.source, "to": to, "count": count, "dry_run": transfer.how["dry_run"]}
-        record |= {"operation": operation} if transfer.verb == "move" else {}
+        record |= {"operation": operation} if transfer.verb != "copy" else {}
         context.out.record(record)
     else:
         done = _DONE[transfer.verb]

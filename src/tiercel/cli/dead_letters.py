@@ -1,6 +1,7 @@
 """Journals, dead letters and discards: `journal`, `dead`, `discards`."""
 
 import re
+import shlex
 from typing import Annotated, Any, Final
 
 import typer
@@ -68,6 +69,14 @@ _DEAD_COLUMNS: Final = (
 )
 
 
+def _replays(group: Record) -> str:
+    """The command that replays all of the group; two if it is in both dead-letter queues."""
+    if group["filter"] is None:
+        return ""
+    match = shlex.quote(group["filter"])
+    return "; ".join(f"tiercel replay {shlex.quote(queue)} --match {match}" for queue in group["queues"])
+
+
 _GROUP_COLUMNS: Final = (
     Column("MESSAGES", lambda group: number(group["count"]), "right"),
     Column("FIRST", lambda group: moment(group["first"]), style="dim"),
@@ -75,6 +84,7 @@ _GROUP_COLUMNS: Final = (
     Column("WHY", lambda group: Styled(group["reason"], "red"), below=True),
     Column("FOR", lambda group: _goal({"destination_queue": group["destination"]}), below=True),
     Column("FIX", lambda group: group["fix"], below=True),
+    Column("REPLAY", _replays, below=True, wraps=False),
 )
 
 
@@ -88,7 +98,7 @@ Examples:
 
     tiercel dead
     tiercel dead --full -n 1
-    tiercel dead --group                           how many, why, and what to do
+    tiercel dead --group                           how many, why, what to do, and how to replay them
     tiercel replay ';deadxact' --match 4711        send one again
     tiercel purge ';deadletter'
 """,

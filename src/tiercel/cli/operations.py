@@ -87,7 +87,8 @@ def delete(
 @verbs.command(
     "undo",
     epilog="""
-What was moved can be undone as far as it stayed on this computer and nobody has received it.
+What was moved or replayed can be undone as far as it stayed on this computer and nobody has received it. Dead
+letters become dead letters again.
 
 Examples:
 
@@ -100,7 +101,7 @@ def undo(
     context: Context,
     operation: Annotated[int, typer.Argument(metavar="OPERATION", min=1, help="Number of the operation.")],
 ) -> None:
-    """Undo a deletion, an edit or a move: put the messages back into their old places."""
+    """Undo a deletion, an edit, a move or a replay: put the messages back into their old places."""
     done = context.api.post(f"operations/{operation}/undo")
     if context.out.as_json:
         context.out.record(done)

@@ -44,6 +44,7 @@ class Column(NamedTuple):
     style: str = ""
     folds: bool = False  # shortened if the terminal is narrow
     below: bool = False  # on a line of its own if the terminal is narrow
+    wraps: bool = True  # such a line; a command is left to the terminal, so that it can be copied
 
 
 class _Cells(NamedTuple):
@@ -151,7 +152,8 @@ def _wrapped(cells: _Cells, row: int, width: int, titles: int) -> Iterable[Line]
     if not text:
         return
     indent = _INDENT + titles + _GAP
-    pieces = textwrap.wrap(text, max(width - indent, _NARROWEST), break_on_hyphens=False) or [text]
+    wide = max(width - indent, _NARROWEST)
+    pieces = (cells.column.wraps and textwrap.wrap(text, wide, break_on_hyphens=False)) or [text]
     for number, piece in enumerate(pieces):
         title = cells.column.title.lower() if number == 0 else ""
         yield [Styled(f"{' ' * _INDENT}{title:{titles}}{' ' * _GAP}", "dim"), Styled(piece, text.style)]

@@ -1,6 +1,7 @@
 """`tiercel tail` and `tiercel grep`: follow and search queues."""
 
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
@@ -12,6 +13,7 @@ from tiercel.cli.completion import QueueName, QueueNames
 from tiercel.cli.connection import queue_path
 from tiercel.cli.context import Context, connected
 from tiercel.cli.exit_codes import ExitCode
+from tiercel.cli.failures import Failure
 from tiercel.cli.output import Record, Styled, moment, note, size
 from tiercel.cli.pages import LAST_MAX, newest
 
@@ -20,7 +22,8 @@ verbs = typer.Typer()
 _WAIT_MS: Final = 30_000  # per request
 _AROUND: Final = 60  # characters of context before and after a match
 _FIELD: Final = re.compile(
-    r"(?:^|\s)-?(?:(?:label|body|class|id):|(?:priority|size|age|json(?:\.[\w-]+)+)(?:[:=<>]|!=))"
+    r"(?:^|\s)-?(?:(?:label|body|class|reason|id):|destination(?:[:=]|!=)|"
+    r"(?:priority|size|age|json(?:\.[\w-]+)+)(?:[:=<>]|!=))"
 )
 
 
@@ -109,7 +112,8 @@ PATTERN is a Python regular expression. It is searched in labels and in decoded 
 XML, JSON, .NET objects, WCF messages with their action and addresses, and text in any encoding.
 
 A PATTERN with fields is a filter: label:"order 7" priority>=5 age>1h size>10k body:Smith json.total>100
-class:nack* id:{GUID}\\7. All terms must hold; - before a term negates it. Filters ignore case.
+class:nack* reason:nack_bad_dst_q destination:orders id:{GUID}\\7. All terms must hold; - before a term negates
+it. Filters ignore case.
 
 Examples:
 
@@ -142,16 +146,31 @@ def grep(
     total = 0
     for queue in queues:
         found = 0
-        for message, place in matches(context, queue, wanted):
-            found += 1
-            if context.out.as_json and not only_count:
-                context.out.record({"queue": queue, **message})
-            elif not only_count:
-                context.out.line(*_match_line(message, place, queue if len(queues) > 1 else ""))
+        try:
+            for message, place in matches(context, queue, wanted):
+                found += 1
+                if context.out.as_json and not only_count:
+                    context.out.record({"queue": queue, **message})
+                elif not only_count:
+                    context.out.line(*_match_line(message, place, queue if len(queues) > 1 else ""))
+        except Failure as failure:
+            raise _turned_round(context, failure, pattern, queue) from None
         total += found
         if only_count:
             _tell_count(context, queue, found, is_only=len(queues) == 1)
     return None if total else ExitCode.NOTHING
+
+
+def _turned_round(context: Context, failure: Failure, pattern: str, queue: str) -> Failure:
+    """The failure, with a hint if the queue was given before the pattern."""
+    if failure.code is not ExitCode.NOT_FOUND:
+        return failure
+    try:
+        context.api.get(queue_path(pattern))
+    except Failure:
+        return failure
+    command = f"tiercel grep {shlex.quote(queue)} {shlex.quote(pattern)}"
+    return Failure(f"{failure} The pattern comes first: `{command}`", failure.code)
 
 
 def _tell_count(context: Context, queue: str, found: int, *, is_only: bool) -> None:

@@ -381,7 +381,8 @@ class Delivery:
     ) -> int:
         """Takes a message out of one queue and puts it into another; its sender is not told.
 
-        Returns the new lookup id.
+        When a copy becomes a message again, or the other way round, `packet` is the message's: copies have no
+        deadline. Returns the new lookup id.
         """
         self.detach(queue, lookup_id, record, packet)
         new_lookup_id = self._insert(target, record, packet)
@@ -391,10 +392,15 @@ class Delivery:
         return new_lookup_id
 
     def relocate(
-        self, queue: QueueState, lookup_id: int, record: Record, target: QueueState, place: int
+        self,
+        queue: QueueState,
+        lookup_id: int,
+        record: Record,
+        packet: UserMessage,
+        target: QueueState,
+        place: int,
     ) -> None:
         """`transfer` to a place: a lookup id that is free, because this message had it or has it."""
-        packet = UserMessage(record.packet)
         self.detach(queue, lookup_id, record, packet)
         target.insert(self._core, place, record, recoverable=packet.is_recoverable)
         self._core.life.add_one(_MOVED, target.slot, record.packet)

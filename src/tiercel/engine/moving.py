@@ -5,6 +5,7 @@ from tiercel.engine.core import Core
 from tiercel.engine.delivery import Delivery
 from tiercel.engine.handles import OpenQueue
 from tiercel.engine.life import LifeKind
+from tiercel.engine.operations import Moved
 from tiercel.engine.queue_state import Lock, QueueState
 from tiercel.engine.reading import check_transaction
 from tiercel.engine.records import Record
@@ -83,33 +84,53 @@ class Moving:
         """Moves a message to the trash of its queue, where it keeps its lookup id; returns its size."""
         queue, goal = opened.queue_for(QueueAccess.RECEIVE), trash.queue_for(QueueAccess.MOVE)
         record = self._available(queue, lookup_id)
-        self._relocate(queue, lookup_id, record, goal, lookup_id)
+        self._relocate(queue, lookup_id, record, UserMessage(record.packet), goal, lookup_id)
         return len(record.packet)
 
-    def put_back(self, opened: OpenQueue, lookup_id: int, goal: OpenQueue, place: int) -> bool:
-        """Undoes `throw_away` or a move; False if the message is not there any more.
+    def put_back(self, opened: OpenQueue, lookup_id: int, goal: OpenQueue) -> bool:
+        """Undoes `throw_away`; False if the message is not there any more.
 
         It gets its old place, the lookup id that it had. Where consumers claim messages by number, it gets a
         new one at the end: they would never see it behind the place that they have reached.
         """
+        return self._put_back(opened, lookup_id, goal, lookup_id, None)
+
+    def move_back(self, opened: OpenQueue, moved: Moved, goal: OpenQueue) -> bool:
+        """The same for a move; what was a copy before it, is a copy again."""
+        return self._put_back(opened, moved.lookup_id, goal, moved.place, moved if moved.is_copy else None)
+
+    def _put_back(
+        self, opened: OpenQueue, lookup_id: int, goal: OpenQueue, place: int, copy: Moved | None
+    ) -> bool:
         queue, home = opened.queue_for(QueueAccess.RECEIVE), goal.queue_for(QueueAccess.MOVE)
         record = None if lookup_id in queue.locks else queue.get(self._core, lookup_id)
         if record is None:
             return False
+        packet = UserMessage(record.packet)
+        if copy is not None:
+            record = _copy_again(record, packet, copy)
         if home.consumers:
             self._core.reserve(len(record.packet))
-            self._transactions.move(queue, lookup_id, record, home)
+            self._delivery.transfer(queue, lookup_id, self._moved(record), packet, home)
         else:
-            self._relocate(queue, lookup_id, record, home, place)
+            self._relocate(queue, lookup_id, record, packet, home, place)
         return True
 
     def _relocate(
-        self, queue: QueueState, lookup_id: int, record: Record, goal: QueueState, place: int
+        self,
+        queue: QueueState,
+        lookup_id: int,
+        record: Record,
+        packet: UserMessage,
+        goal: QueueState,
+        place: int,
     ) -> None:
-        if UserMessage(record.packet).is_recoverable:
+        if packet.is_recoverable:
             self._core.reserve_to_move(1, len(record.packet))
-        moved = record._replace(move_count=record.move_count + 1, last_move_time=self._core.seconds)
-        self._delivery.relocate(queue, lookup_id, moved, goal, place)
+        self._delivery.relocate(queue, lookup_id, self._moved(record), packet, goal, place)
+
+    def _moved(self, record: Record) -> Record:
+        return record._replace(move_count=record.move_count + 1, last_move_time=self._core.seconds)
 
     def _available(self, queue: QueueState, lookup_id: int) -> Record:
         record = None if lookup_id in queue.locks else queue.get(self._core, lookup_id)
@@ -125,4 +146,14 @@ def _revived(record: Record, packet: UserMessage, now: int) -> Record:
         record.arrival_time,
         dead_letter_queue=record.dead_letter_queue,
         verdict=record.verdict,
+    )
+
+
+def _copy_again(record: Record, packet: UserMessage, moved: Moved) -> Record:
+    """Undoes `_revived`."""
+    return record._replace(
+        packet=packet.with_sent_time(moved.sent_time),
+        abort_count=moved.abort_count,
+        reason=moved.reason,
+        is_copy=True,
     )

@@ -5,8 +5,8 @@ operation number, 0     JSON: kind, queue, who, when, state, counts, the request
 operation number, n     the lookup ids of the messages of one commit, 8 bytes each
 
 Messages that are deleted go to the subqueue `;trash` of their queue and keep their lookup id, which nobody
-else gets, so undoing puts them back into their old place. Of a message that is moved to another queue both
-lookup ids are there, by turns: the one that it had, and the one that it has now.
+else gets, so undoing puts them back into their old place. Of a message that is moved to another queue, a
+`Moved` says where it was, where it is now, and what it was if it was a copy.
 """
 
 import json
@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tiercel.engine.core import Core
 from tiercel.store.interface import Keyspace, View
@@ -22,6 +22,7 @@ from tiercel.store.interface import Keyspace, View
 MAX_OPERATIONS: Final = 1000
 _KEY: Final = struct.Struct(">QI")
 _ID_SIZE: Final = 8
+_MOVED: Final = struct.Struct(">QQIIIH?x")
 
 
 class OperationState(StrEnum):
@@ -33,6 +34,18 @@ class OperationState(StrEnum):
     DONE = "done"  # and can be undone
     UNDONE = "undone"
     OVER = "over"  # the trash was emptied: it cannot be undone any more
+
+
+class Moved(NamedTuple):
+    """A message that was moved, and what it takes to undo that."""
+
+    place: int  # the lookup id that it had
+    lookup_id: int  # the one that it has now
+    slot: int  # of the queue that it is in now
+    sent_time: int  # what follows is changed when a copy becomes a message again
+    abort_count: int
+    reason: int
+    is_copy: bool
 
 
 @dataclass(slots=True)
@@ -82,15 +95,14 @@ class Operations:
         """Remembers the messages that the operation takes in this commit."""
         row.count += len(lookup_ids)
         row.size_bytes += size_bytes
-        self._remember(row, lookup_ids)
+        self._remember(row, b"".join(each.to_bytes(_ID_SIZE, "big") for each in lookup_ids))
 
-    def add_moved(self, row: OperationRow, places: Sequence[tuple[int, int]]) -> None:
-        """The same for messages in another queue: the lookup ids that they had, and that they have now."""
-        self._remember(row, [each for pair in places for each in pair])
+    def add_moved(self, row: OperationRow, moved: Sequence[Moved]) -> None:
+        """The same for messages that are in another queue now."""
+        self._remember(row, b"".join(_MOVED.pack(*each) for each in moved))
 
-    def _remember(self, row: OperationRow, lookup_ids: Sequence[int]) -> None:
+    def _remember(self, row: OperationRow, packed: bytes) -> None:
         row.parts += 1
-        packed = b"".join(each.to_bytes(_ID_SIZE, "big") for each in lookup_ids)
         self._core.batch.put(Keyspace.OPERATIONS, _KEY.pack(row.number, row.parts), packed)
         self.save(row)
 
@@ -100,13 +112,15 @@ class Operations:
 
     def part(self, row: OperationRow, part: int) -> list[int]:
         """The lookup ids of one commit; parts count from 1."""
-        data = self._core.batch.get(Keyspace.OPERATIONS, _KEY.pack(row.number, part)) or b""
+        data = self._part(row, part)
         return [int.from_bytes(data[at : at + _ID_SIZE], "big") for at in range(0, len(data), _ID_SIZE)]
 
-    def moved_part(self, row: OperationRow, part: int) -> list[tuple[int, int]]:
+    def moved_part(self, row: OperationRow, part: int) -> list[Moved]:
         """What `add_moved` has kept."""
-        ids = iter(self.part(row, part))
-        return list(zip(ids, ids, strict=True))
+        return [Moved(*values) for values in _MOVED.iter_unpack(self._part(row, part))]
+
+    def _part(self, row: OperationRow, part: int) -> bytes:
+        return self._core.batch.get(Keyspace.OPERATIONS, _KEY.pack(row.number, part)) or b""
 
     def all(self) -> list[OperationRow]:
         """Newest first."""

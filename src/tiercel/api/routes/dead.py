@@ -21,7 +21,11 @@ async def group_dead_letters(
         str, Query(description="`reason`, `queue` (the destination), or both", max_length=100)
     ] = "reason,queue",
 ) -> Response:
-    """Dead letters by cause, with the fix and the lookup ids for a replay; at most the newest 20,000."""
+    """Dead letters by cause, with the fix; at most the newest 20,000.
+
+    To replay a whole group, begin an operation with its `filter` in each of its `queues`: `POST
+    /queues/;deadletter/operations` with `action` "replay", and with `dry_run` first.
+    """
     return answer(await api.dead_letters.grouped(_keys(group)))
 
 

@@ -139,15 +139,16 @@ async def resume_operation(api: Context, id: _OperationId) -> Response:  # noqa:
 
 @router.post("/operations/{id}/cancel", **needs(Role.RECEIVE, audit="cancel"), response_model=Operation)
 async def cancel_operation(api: Context, id: _OperationId) -> Response:  # noqa: A002
-    """Ends an operation; what it has done stays done, and deletions and moves can be undone."""
+    """Ends an operation; what it has done stays done, and can be undone as if it had finished."""
     return answer(await api.bulk.change(int(id), OperationState.CANCELLED))
 
 
 @router.post("/operations/{id}/undo", **needs(Role.RECEIVE, audit="undo"), response_model=Operation)
 async def undo_operation(api: Context, request: Request, id: _OperationId) -> Response:  # noqa: A002
-    """Puts deleted or moved messages back into their old places, as far as they are still there.
+    """Puts deleted, moved or replayed messages back into their old places, as far as they are still there.
 
-    In a queue with consumers they get new places at the end, because consumers go by number.
+    Dead letters become dead letters again. In a queue with consumers they get new places at the end, because
+    consumers go by number.
     """
     done = await api.operations.undo(int(id))
     about(request, restored=done["restored"])

@@ -2,6 +2,7 @@
 
 from fastapi import Request, Response
 
+from tiercel.admin.operations import MOVE, REPLAY
 from tiercel.admin.transfers import TransferRequest
 from tiercel.api.context import Api, Context, about, answer
 from tiercel.api.models import QueueName, Replay, Transfer, Transferred
@@ -23,7 +24,7 @@ async def move_messages(api: Context, request: Request, queue: QueueName, wanted
     Within this computer a message keeps its id. To another computer, and between transactional and
     non-transactional queues, it is sent as a new message with a new id. A dead letter or a copy of a journal
     becomes a message again: its time to be received starts anew, and its end is acknowledged and journaled.
-    With `undo`, messages that stayed in this computer and kept their id can be put back for 24 hours.
+    With `undo`, messages that stayed on this computer and kept their id can be put back for 24 hours.
     """
     return await _transfer(api, request, queue, wanted, moves=True)
 
@@ -44,7 +45,8 @@ async def copy_messages(api: Context, request: Request, queue: QueueName, wanted
 async def replay_messages(api: Context, request: Request, queue: QueueName, wanted: Replay) -> Response:
     """Moves each message to the queue that it was sent to, with all its properties.
 
-    For dead letters, journals and subqueues. With `keep`, copies are sent and the originals stay.
+    For dead letters, journals and subqueues. With `keep`, copies are sent and the originals stay. With
+    `undo`, messages that stayed on this computer can be put back for 24 hours, and are dead letters again.
     """
     return await _transfer(api, request, queue, wanted, moves=not wanted.keep)
 
@@ -54,8 +56,7 @@ async def _transfer(
 ) -> Response:
     about(request, **({} if wanted.to is None else {"to": wanted.to}), dry_run=wanted.dry_run)
     lookup_ids = None if wanted.lookup_ids is None else lookup_ids_of(wanted.lookup_ids)
-    undo = moves and isinstance(wanted, Transfer) and wanted.undo
-    earlier = wanted.operation if undo and isinstance(wanted, Transfer) else None
+    undo = moves and wanted.undo
     counts = await api.transfers.run(
         TransferRequest(
             queue,
@@ -68,7 +69,8 @@ async def _transfer(
             wanted.dry_run,
             request.state.who,
             undo,
-            None if earlier is None else int(earlier),
+            int(wanted.operation) if undo and wanted.operation is not None else None,
+            REPLAY if isinstance(wanted, Replay) else MOVE,
         )
     )
     about(request, count=counts["count"])

@@ -35,7 +35,7 @@ export function OperationsPage({ me }) {
     reload();
   };
   const rows = data?.operations ?? [];
-  return html`<h1>Operations</h1><p class="quiet">Work on many messages runs in the queue manager and goes on after a restart. Deleted messages stay in the trash of their queue for a while, usually 24 hours. Undo puts them back into their old places, and what was moved within this computer, too, unless somebody has received it.</p>
+  return html`<h1>Operations</h1><p class="quiet">Work on many messages runs in the queue manager and goes on after a restart. Deleted messages stay in the trash of their queue for a while, usually 24 hours. Undo puts them back into their old places, and what was moved or replayed within this computer, too, unless somebody has received it.</p>
     <${Failure} error=${error || problem} />
     ${data && rows.length === 0 && html`<p>Nothing was deleted, edited or moved in the background.</p>`}
     ${rows.length > 0 && html`<table class="stacks"><thead><tr><th scope="col">What</th><th scope="col">Queue</th><th scope="col">Time</th><th scope="col" class="number">Messages</th><th scope="col" class="number">Size</th><th scope="col">Who</th><th scope="col">State</th><th scope="col"><span class="sr">Actions</span></th></tr></thead>

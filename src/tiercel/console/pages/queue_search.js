@@ -10,10 +10,11 @@ import { ChosenBar, useChosen } from "../parts/chosen.js";
 import { FoundMessages } from "../parts/found.js";
 
 /** A text with fields is a filter, any other a regular expression: as for `tiercel grep`. */
-const FIELD = /(?:^|\s)-?(?:(?:label|body|class|id):|(?:priority|size|age|json(?:\.[\w-]+)+)(?:[:=<>]|!=))/;
+const FIELD = /(?:^|\s)-?(?:(?:label|body|class|reason|id):|destination(?:[:=]|!=)|(?:priority|size|age|json(?:\.[\w-]+)+)(?:[:=<>]|!=))/;
 const TERMS = [
   ['label:"order 7" body:Smith', "the label or the body contains the text"], ["priority>=5 size>10k age>1h", "by number; sizes with k, m, g, ages with s, m, h, d, w"],
   ["json.total>100 json.lines.0.sku:A", "a value of a JSON body"], ["class:nack*", "the class of the message, or why it is a dead letter"], ["id:{GUID}\\7", "by its id"],
+  ["reason:nack_bad_dst_q destination:orders", "dead letters by cause, and by the queue that they were sent to"],
   ["-label:test", "negated"], ["ord.r [0-9]+", "without a field: a regular expression, in label and body"],
 ];
 

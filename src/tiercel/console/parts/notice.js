@@ -7,14 +7,14 @@ import { plural } from "./format.js";
 const listeners = new Set();
 let current = null;
 
-/** Shows a sentence; with the id of an operation, a button that undoes it. `isRunning`: with a way to its progress. */
+/** Shows a sentence; with ids of operations, a button that undoes them. `isRunning`: with a way to its progress. */
 export function notify(text, operation = null, isRunning = false) {
-  current = text ? { text, operation, isRunning } : null;
+  current = text ? { text, operations: [operation].flat().filter(Boolean), isRunning } : null;
   for (const each of listeners) each(current);
 }
 
-/** Tells of an operation in the background until it has ended; `verb` says what was done. */
-export async function follow(operation, verb, onDone) {
+/** Tells of an operation in the background until it has ended; `verb` says what was done, `others` can be undone with it. */
+export async function follow(operation, verb, onDone, others = []) {
   for (let wait = 200; operation.state === "running"; wait = 1000) {
     notify(`${plural(operation.count, "message")} of ${operation.queue} ${verb} so far.`, null, true);
     await new Promise((done) => setTimeout(done, wait));
@@ -22,12 +22,13 @@ export async function follow(operation, verb, onDone) {
       operation = await get(`/operations/${operation.id}`, {}, { refresh: true });
     } catch (error) {
       notify(error.message);
-      return;
+      return operation;
     }
   }
   const end = { paused: " It is paused.", failed: ` It failed: ${operation.note}`, cancelled: " It was cancelled." }[operation.state] ?? "";
-  notify(`${plural(operation.count, "message")} of ${operation.queue} ${verb}.${end}`, operation.state === "done" ? operation.id : null);
+  notify(`${plural(operation.count, "message")} of ${operation.queue} ${verb}.${end}`, [...others, operation].filter((each) => each.state === "done").map((each) => each.id));
   onDone();
+  return operation;
 }
 
 export function Notice() {
@@ -38,14 +39,18 @@ export function Notice() {
   }, []);
   const undo = async () => {
     try {
-      const done = await post(`/operations/${notice.operation}/undo`);
-      notify(`${plural(done.restored, "message")} put back into ${done.queue}.`);
+      const said = [];
+      for (const each of notice.operations) {
+        const done = await post(`/operations/${each}/undo`);
+        said.push(`${plural(done.restored, "message")} put back into ${done.queue}.`);
+      }
+      notify(said.join(" "));
     } catch (error) {
       notify(error.message);
     }
   };
   return html`<div role="status">${notice && html`<p class="note notice"><span>${notice.text}</span>
     ${notice.isRunning && html`<a href="#/operations">Progress</a>`}
-    ${notice.operation && html`<button type="button" onClick=${undo}>Undo</button>`}
+    ${notice.operations.length > 0 && html`<button type="button" onClick=${undo}>Undo</button>`}
     <button type="button" class="plain" onClick=${() => notify(null)} aria-label="Dismiss">×</button></p>`}</div>`;
 }
