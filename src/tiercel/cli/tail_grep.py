@@ -112,8 +112,8 @@ PATTERN is a Python regular expression. It is searched in labels and in decoded 
 XML, JSON, .NET objects, WCF messages with their action and addresses, and text in any encoding.
 
 A PATTERN with fields is a filter: label:"order 7" priority>=5 age>1h size>10k body:Smith json.total>100
-class:nack* reason:nack_bad_dst_q destination:orders id:{GUID}\\7. All terms must hold; - before a term negates
-it. Filters ignore case.
+class:nack* reason:nack_bad_dst_q destination:orders id:{GUID}\\7. All terms must hold; - before a term
+negates it. Filters ignore case.
 
 Examples:
 
