@@ -175,6 +175,7 @@ def test_an_answer_starts_the_next_post_even_if_it_is_unknown(here: Side, there:
     assert len(here.posts) == 1
     here.settle(there)
     assert there.box("q").bodies() == [b"1", b"2"]
+    assert (box.state.count, here.posts) == (0, [])
 
 
 def test_a_receiver_without_room_takes_a_part_of_the_run(here: Side, there: Side) -> None:
