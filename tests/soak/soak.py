@@ -94,7 +94,7 @@ class Side:
             process.send_signal(number)
         async with asyncio.timeout(_STOP_S):
             code = await process.wait()
-        if code not in {0, -signal.SIGKILL}:
+        if code not in {0, -signal.SIGKILL, -number}:  # a signal may come while it still loads its modules
             self.problem = self._last_words(code)
 
     def check_alive(self) -> None:
