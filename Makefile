@@ -98,7 +98,7 @@ bench-remote-read: $(VENV)/.ready ## measure remote readers: one, sixteen, and b
 bench-data: $(VENV)/.ready ## measure the data endpoint: rows a second, claims, memory, and beside a sender
 	@$(BIN)/python bench/bench_data.py
 
-bench-pause: $(VENV)/.ready ## measure how long a sender on port 1801 waits while 128 MiB are published
+bench-pause: $(VENV)/.ready ## measure how long a sender on port 1801 waits while 128 MiB are staged and published
 	@$(BIN)/python bench/bench_pause.py $(ARGS)
 
 bench-api: $(VENV)/.ready ## measure the HTTP API: what it does a second, and what it takes from port 1801

@@ -1,8 +1,8 @@
-"""Publishing 128 MiB over the data endpoint: how long a sender on port 1801 waits for acknowledgements.
+"""128 MiB staged and published over the data endpoint: how long a sender on port 1801 waits meanwhile.
 
 bench_pause.py [--rounds N]
 
-The sender has one message in flight. Its longest wait is beside that of the same time without a publish.
+The sender has one message in flight. Its longest waits are beside those of the same time at rest.
 """
 
 import argparse
@@ -84,7 +84,11 @@ def measure(daemon: Daemon, rounds: int) -> None:
     print(f"{'':24}{'':>10}{'p50 ms':>9}{'p99':>9}{'longest':>9}")
     for batch in range(rounds):
         body: dict[str, Any] = {"app": "pause", "batch": str(batch), "queue": TARGET}
-        body["stages"] = stage(daemon.url, batch)
+
+        def put(batch: int = batch, body: dict[str, Any] = body) -> None:
+            body["stages"] = stage(daemon.url, batch)
+
+        print_row("while it is staged", *waits_during(daemon.port, put))
         seconds, waits = waits_during(daemon.port, partial(ask, daemon.url, "POST", "/publish", body))
         print_row("while it is published", seconds, waits)
         print_row("at rest", *waits_during(daemon.port, partial(time.sleep, seconds)))

@@ -10,6 +10,7 @@ import pytest
 import tiercel
 from data.served import Served, arrow, serving, stream
 from tiercel import columns
+from tiercel.data import staged_rows
 
 PLAIN, STEPS, STRICT = r".\private$\plain", r".\private$\steps", r".\private$\strict"
 WHOLE = r".\private$\whole"
@@ -58,6 +59,19 @@ class TestPublish:
         assert served.get("/stages")["stages"] == []
         late = served.put("/stages/spark/7/0/a2", rows("late"))
         assert (late.status, late["code"]) == (409, "TIERCEL_ERROR_STAGE_REFUSED")
+
+    def test_rows_become_messages_by_and_by(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each slice is one turn of the event loop, and a chunk may have very many rows."""
+        sizes, decode = [], columns.messages_of
+
+        def messages_of(batch: pa.RecordBatch) -> Iterator[tuple[str | None, tiercel.Message]]:
+            sizes.append(batch.num_rows)
+            return decode(batch)
+
+        monkeypatch.setattr(columns, "messages_of", messages_of)
+        read = list(staged_rows.rows_of(PLAIN)(rows(*map(str, range(1200)))))
+        assert [message.label for _, message in read] == [*map(str, range(1200))]
+        assert sizes == [500, 500, 200]
 
     def test_signed_by_the_queue_manager(self, served: Served) -> None:
         """In slices; without `sign` a queue that demands it takes none of them."""

@@ -10,6 +10,7 @@ from tiercel.engine.publication import Publication, Published, PublishedBefore, 
 from tiercel.engine.stage_records import Stage, StageId
 from tiercel.message_security.signer import Signer, sign_all
 from tiercel.model.errors import MqError
+from tiercel.server.process_tuning import garbage_left_alone
 
 _PREPARED: Final = 250  # messages of a publish per turn: each is encoded
 _STORED: Final = 500
@@ -38,6 +39,19 @@ class Stages:
     ) -> Json:
         """With `sign`, the queue manager signs the messages with its own key: pipelines have none."""
         signer = await asyncio.to_thread(self._runner.driver.signing_key.signer) if sign else None
+        with garbage_left_alone():
+            return await self._publish(app, batch, stages, rows_of, signer, transactional=transactional)
+
+    async def _publish(
+        self,
+        app: str,
+        batch: str,
+        stages: list[StageId],
+        rows_of: RowsOf,
+        signer: Signer | None,
+        *,
+        transactional: bool,
+    ) -> Json:
         token = self._runner.driver.token
         publication = await self._runner.call(
             lambda engine: engine.stages.begin_publish(

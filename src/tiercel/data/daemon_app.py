@@ -1,7 +1,10 @@
 """The daemon's side of the data endpoint, on its Unix socket."""
 
+import asyncio
 import struct
-from typing import Any, Final
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final, cast
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -18,6 +21,7 @@ from tiercel.api.parameters import Parameters, read_body
 from tiercel.api.paths import DATA, INTERNAL
 from tiercel.data.queries import Queries
 from tiercel.engine.browsing import LAST_SEQUENCE
+from tiercel.engine.publication import RowsOf
 from tiercel.engine.stage_records import StageId
 from tiercel.model.errors import InvalidParameterError
 from tiercel.model.limits import STAGE_CHUNK_MAX_BYTES
@@ -138,18 +142,15 @@ class DaemonApp:
         return JSONResponse(await self._stages.stage(stage, chunk, payload, rows))
 
     async def _publish(self, request: Request) -> Response:
-        from tiercel.data.staged_rows import rows_of  # noqa: PLC0415  # Arrow costs 50 MB
-
         given = await Parameters.of_json(request)
         app, batch, queue = given.text("app"), given.text("batch"), given.text("queue", None)
         stages, transactional = given.texts("stages"), given.flag("transactional", default=True)
         sign = given.flag("sign", default=False)
         given.finish()
         ids = [StageId.parse(each) for each in stages]
+        rows = (await _rows_of())(queue)
         return JSONResponse(
-            await self._stages.publish(
-                app, batch, ids, rows_of(queue), transactional=transactional, sign=sign
-            )
+            await self._stages.publish(app, batch, ids, rows, transactional=transactional, sign=sign)
         )
 
     async def _discard(self, request: Request) -> Response:
@@ -164,6 +165,15 @@ class DaemonApp:
     async def _list_stages(self, request: Request) -> Response:
         Parameters.of_query(request).finish()
         return JSONResponse(await self._stages.all())
+
+
+async def _rows_of() -> Callable[[str | None], RowsOf]:
+    """Arrow is imported at the first publish: it costs 50 MB.
+
+    In a thread: the event loop gets turns between its modules, instead of none for a tenth of a second.
+    """
+    module = await asyncio.to_thread(import_module, "tiercel.data.staged_rows")
+    return cast("Callable[[str | None], RowsOf]", module.rows_of)
 
 
 def _source(given: Parameters) -> Source:

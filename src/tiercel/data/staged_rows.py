@@ -13,6 +13,7 @@ from tiercel.model.queue_name import parse_queue_name
 
 _OFFSET, _BACK, _SHORT = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<H")  # of FlatBuffers
 _ANY = "any"  # the queue may be given when the rows are published
+_AT_ONCE = 500  # rows that become Python objects together, some milliseconds: port 1801 waits for them
 
 
 def rows_of(queue: str | None) -> Callable[[bytes], Iterator[tuple[FormatName, Message]]]:
@@ -88,7 +89,8 @@ def _field(data: bytes, table: int, number: int) -> int:
 
 def _messages(batch: pa.RecordBatch) -> Iterator[tuple[str | None, Message]]:
     try:
-        yield from columns.messages_of(batch)
+        for start in range(0, batch.num_rows, _AT_ONCE):
+            yield from columns.messages_of(batch.slice(start, _AT_ONCE))
     except MqError:
         raise
     except ValueError as problem:

@@ -2,9 +2,13 @@
 
 import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 _OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
+
+_left_alone = 0  # how many want the collector to rest
 
 
 def collect_garbage_rarely() -> None:
@@ -16,6 +20,23 @@ def collect_garbage_rarely() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+
+
+@contextmanager
+def garbage_left_alone() -> Iterator[None]:
+    """No search for cycles meanwhile, for work that holds very many objects and makes no cycles.
+
+    Each search looks at all of them, for a tenth of a second, and finds nothing.
+    """
+    global _left_alone  # noqa: PLW0603  # the collector is one for the process
+    _left_alone += 1
+    gc.disable()
+    try:
+        yield
+    finally:
+        _left_alone -= 1
+        if not _left_alone:
+            gc.enable()
 
 
 def leave_out_pandas() -> None:
