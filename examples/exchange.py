@@ -59,7 +59,7 @@ class Other:
         self._config.write_text(settings(THERE, port), "utf-8")
 
     async def create_queues(self) -> None:
-        async with await aio.open(self._data, config=parse(self._config.read_text("utf-8"))) as qm:
+        async with aio.open(self._data, config=parse(self._config.read_text("utf-8"))) as qm:
             for kind in KINDS:
                 await qm.create_queue(rf".\private$\{kind}", transactional=kind == "transactional")
 
@@ -125,7 +125,7 @@ async def exchange(folder: Path, port: int) -> int:
     other = Other(folder, port)
     await other.create_queues()
     await other.start()
-    async with await aio.open(folder / "here", config=parse(settings(HERE, port))) as qm:
+    async with aio.open(folder / "here", config=parse(settings(HERE, port))) as qm:
         await qm.create_queue(r".\private$\acks")
         sender = Sender(qm)
         counting = asyncio.create_task(sender.count_acknowledgements())

@@ -19,7 +19,7 @@ async def work(name: str, jobs: aio.Queue, results: aio.Queue) -> None:
 
 
 async def main(directory: Path) -> None:
-    async with await aio.open(directory) as qm:
+    async with aio.open(directory) as qm:
         jobs = await qm.create_queue(r".\private$\jobs")
         results = await qm.create_queue(r".\private$\results")
         workers = [asyncio.create_task(work(f"worker {number}", jobs, results)) for number in (1, 2, 3)]

@@ -1,6 +1,6 @@
 r"""The embedded queue manager for asyncio: the same names, with `await` where a call may wait or write.
 
-    async with await tiercel.aio.open("data") as qm:
+    async with tiercel.aio.open("data") as qm:
         orders = await qm.create_queue("orders")
         message = await orders.receive(timeout=5)
 
@@ -20,6 +20,7 @@ from tiercel.client.consumer import AsyncConsumer as Consumer
 from tiercel.client.embedded_aio import AsyncEmbeddedQueue, AsyncEmbeddedQueueManager
 from tiercel.client.interfaces import AsyncQueue as Queue
 from tiercel.client.interfaces import AsyncQueueManager as QueueManager
+from tiercel.client.opening import Opening
 from tiercel.client.remote_aio import AsyncRemoteCursor, AsyncRemoteQueue, AsyncRemoteQueueManager
 from tiercel.engine.handles import Found, Waiter
 from tiercel.faces import faces
@@ -47,7 +48,7 @@ __all__ = [
 ]
 
 
-async def open(  # noqa: A001  # the same name as tiercel.open
+def open(  # noqa: A001  # the same name as tiercel.open
     directory: str | os.PathLike[str],
     *,
     computer_name: str | None = None,
@@ -55,8 +56,22 @@ async def open(  # noqa: A001  # the same name as tiercel.open
     clock: Clock = time.time,
     listen: str | None = None,
     config: Config | None = None,
+) -> Opening[AsyncEmbeddedQueueManager]:
+    """Opens the queue manager of a directory; `listen` (HOST:PORT) or `config` put it on the network.
+
+    `async with tiercel.aio.open(...) as qm` closes it at the end of the block; `await` returns it.
+    """
+    return Opening(_open(directory, computer_name, max_bytes, clock, listen, config))
+
+
+async def _open(
+    directory: str | os.PathLike[str],
+    computer_name: str | None,
+    max_bytes: int,
+    clock: Clock,
+    listen: str | None,
+    config: Config | None,
 ) -> AsyncEmbeddedQueueManager:
-    """Opens the queue manager of a directory; `listen` (HOST:PORT) or `config` put it on the network."""
     if listen is None and config is None:
         return AsyncEmbeddedQueueManager(
             _LoopRuntime(directory, computer_name=computer_name, max_bytes=max_bytes, clock=clock)

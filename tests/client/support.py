@@ -3,9 +3,14 @@
 import threading
 import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from datetime import timedelta
+from typing import Final, Generic, TypeVar
+
+import pytest
 
 import tiercel
+from tiercel import aio
+from tiercel.model.properties import Properties
 
 T = TypeVar("T")
 RECOVERABLE = tiercel.DeliveryGuarantee.RECOVERABLE
@@ -76,3 +81,30 @@ def fill(queue: tiercel.EmbeddedQueue, *texts: bytes) -> list[tiercel.Message]:
     found = list(cursor)
     cursor.close()
     return found
+
+
+LABELLED: Final[Properties] = {"label": "order 7", "priority": 6, "time_to_be_received": timedelta(hours=1)}
+
+
+def sent_with_properties(queue: tiercel.Queue) -> None:
+    """They go with a text or bytes; a `Message` has its own."""
+    number = queue.send("tea", label="order 7", priority=6, time_to_be_received=timedelta(hours=1))
+    with pytest.raises(tiercel.errors.InvalidParameterError, match="a Message has its own label"):
+        queue.send(tiercel.Message("tea"), label="order 7")
+    with pytest.raises(TypeError, match="lable"):
+        queue.send("tea", lable="order 7")  # type: ignore[call-arg]
+    with pytest.raises(tiercel.errors.LabelTooLongError):
+        queue.send("tea", label="x" * 300)
+    check_labelled(queue.receive(60), number)
+
+
+async def sent_with_properties_on_loop(queue: aio.Queue) -> None:
+    number = await queue.send(b"tea", **LABELLED)
+    with pytest.raises(tiercel.errors.InvalidParameterError, match="Set them on the Message"):
+        await queue.send(tiercel.Message("tea"), label="order 7")
+    check_labelled(await queue.receive(60), number)
+
+
+def check_labelled(message: tiercel.Message, number: object) -> None:
+    assert (message.text, message.label, message.priority) == ("tea", "order 7", 6)
+    assert (message.is_received_within, message.id) == (timedelta(hours=1), number)

@@ -20,7 +20,13 @@ from tiercel.client.api_client import AsyncLease
 from tiercel.security.tokens import Bearer, digest_of, new_token, roles_of
 from tiercel.server import token_file
 
-from .test_interfaces import BODIES, TAKEN, drained, drained_on_loop
+from .support import sent_with_properties, sent_with_properties_on_loop
+from .test_interfaces import (
+    BODIES,
+    TAKEN,
+    drained,
+    drained_on_loop,
+)
 
 _NUMBERS = count()
 
@@ -63,6 +69,9 @@ class TestFaces:
     def test_a_queue_is_read_in_every_way(self, queue: tiercel.DaemonQueue) -> None:
         assert len(queue.send_many(BODIES)) == len(BODIES)
         assert drained(queue) == TAKEN
+        sent_with_properties(queue)
+        queue.send_many(["1", b"2"], label="both")
+        assert [message.label for message in queue.consume(0)] == ["both", "both"]
 
     def test_the_same_on_an_event_loop(self, served: Asked, queue: tiercel.DaemonQueue) -> None:
         async def scene() -> None:
@@ -71,6 +80,7 @@ class TestFaces:
                 await other.send_many(BODIES)
                 assert [each.body async for each in other.cursor()] == list(BODIES)
                 assert await drained_on_loop(other) == TAKEN
+                await sent_with_properties_on_loop(other)
 
         asyncio.run(scene())
 

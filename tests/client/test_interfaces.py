@@ -1,12 +1,19 @@
 """Code that is typed for `Queue` takes every queue; mypy reads this file too."""
 
 import asyncio
+from dataclasses import fields
 from pathlib import Path
+from typing import Final
+
+import pytest
 
 import tiercel
 from tiercel import aio
+from tiercel.admin.message_json import READ_ONLY
+from tiercel.model.properties import Properties
 
 from .fake_server import HOST, play
+from .support import sent_with_properties, sent_with_properties_on_loop
 from .test_remote_daemon import FOR_ALL, daemon, fill
 
 
@@ -58,6 +65,12 @@ def test_an_embedded_queue(tmp_path: Path) -> None:
         orders = qm.create_queue("orders")
         orders.send_many(BODIES)
         assert drained(orders) == TAKEN
+        sent_with_properties(orders)
+        orders.send_many(["1", b"2"], label="both")
+        assert [message.label for message in orders.consume(0)] == ["both", "both"]
+        with pytest.raises(tiercel.errors.InvalidParameterError):
+            orders.send_many(["1", tiercel.Message("2")], label="both")
+        assert orders.count == 0
         payments = qm.create_queue("payments", transactional=True)
         with qm.transaction() as transaction:
             payments.send(b"1", transaction=transaction)
@@ -88,5 +101,22 @@ def test_both_on_an_event_loop(tmp_path: Path) -> None:
             for manager in managers:
                 await fill(orders, *BODIES)
                 assert await drained_on_loop(manager.queue("orders")) == TAKEN
+            await sent_with_properties_on_loop(orders)
 
     play(scene())
+
+
+OF_CONNECTORS: Final = {
+    "authentication_provider_name",
+    "authentication_provider_type",
+    "hash_algorithm",
+    "multiple_destination_signature",
+    "sender_certificate",
+    "signature",
+    "symmetric_key",
+}
+
+
+def test_send_takes_every_property_that_a_sender_sets() -> None:
+    every = {each.name for each in fields(tiercel.Message)}
+    assert Properties.__annotations__.keys() == every - READ_ONLY - OF_CONNECTORS - {"body"}

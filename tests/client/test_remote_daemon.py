@@ -15,6 +15,7 @@ import pytest
 import tiercel
 from addresses import own_address
 from client.fake_server import HOST, ORDERS, play
+from client.support import sent_with_properties, sent_with_properties_on_loop
 from tiercel import aio
 from tiercel.client import dialing, remote_aio
 from tiercel.model.codes import MessageSeekAction
@@ -110,6 +111,21 @@ class TestReading:
                 await asyncio.sleep(0.1)
                 await queue.send(b"late")
                 assert (await task).body == b"late"
+
+        play(scene())
+
+    def test_a_text_is_sent_with_properties(self, tmp_path: Path) -> None:
+        def synchronous(port: int, message_port: int) -> None:
+            with tiercel.connect(HOST, port=port, message_port=message_port) as remote:
+                sent_with_properties(remote.queue(ORDERS))
+
+        async def scene() -> None:
+            async with daemon(tmp_path / "data") as (qm, port):
+                await qm.create_queue(rf".\{ORDERS}", security=FOR_ALL)
+                message_port = int(str(qm.address).rpartition(":")[2])
+                async with aio.connect(HOST, port=port, message_port=message_port) as remote:
+                    await sent_with_properties_on_loop(remote.queue(ORDERS))
+                await asyncio.to_thread(synchronous, port, message_port)
 
         play(scene())
 

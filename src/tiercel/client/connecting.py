@@ -7,6 +7,7 @@ tiercel.connect("host", user=r"DOMAIN\user", ...)   any queue manager, Windows t
 
 from typing import TYPE_CHECKING, Any, overload
 
+from tiercel.client.opening import Opening
 from tiercel.model.errors import InvalidParameterError
 
 if TYPE_CHECKING:  # each is loaded only where it is needed: one loads an HTTP client, the other RPC
@@ -70,11 +71,11 @@ def connect(host: str, **options: Any) -> "RemoteQueueManager | DaemonQueueManag
 
 
 @overload
-async def connect_on_loop(address: str, /, *, token: str | None) -> "AsyncDaemonQueueManager": ...
+def connect_on_loop(address: str, /, *, token: str | None) -> "Opening[AsyncDaemonQueueManager]": ...
 @overload
-async def connect_on_loop(address: str, /) -> "AsyncRemoteQueueManager | AsyncDaemonQueueManager": ...
+def connect_on_loop(address: str, /) -> "Opening[AsyncRemoteQueueManager | AsyncDaemonQueueManager]": ...
 @overload
-async def connect_on_loop(
+def connect_on_loop(
     host: str,
     *,
     user: str | None = None,
@@ -88,9 +89,16 @@ async def connect_on_loop(
     reconnect_s: float = 30,
     message_port: int | None = None,
     client_id: "UUID | None" = None,
-) -> "AsyncRemoteQueueManager": ...
-async def connect_on_loop(host: str, **options: Any) -> "AsyncRemoteQueueManager | AsyncDaemonQueueManager":
-    """Connects to another queue manager; addresses and options are those of `tiercel.connect`."""
+) -> "Opening[AsyncRemoteQueueManager]": ...
+def connect_on_loop(host: str, **options: Any) -> "Opening[Any]":
+    """Connects to another queue manager; addresses and options are those of `tiercel.connect`.
+
+    `async with tiercel.aio.connect(...) as qm` closes it at the end of the block; `await` returns it.
+    """
+    return Opening(_connect(host, options))
+
+
+async def _connect(host: str, options: dict[str, Any]) -> "AsyncRemoteQueueManager | AsyncDaemonQueueManager":
     if is_daemon(host):
         from tiercel.client.api_client import AsyncApiClient  # noqa: PLC0415
         from tiercel.client.daemon_aio import AsyncDaemonQueueManager  # noqa: PLC0415

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, Unpack
 from urllib.parse import quote
 
 from tiercel.admin.message_json import from_json, to_json
@@ -39,6 +39,7 @@ from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatNa
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import ENUMERATIONS, Message, member_of
 from tiercel.model.path_name import PathName
+from tiercel.model.properties import Properties
 from tiercel.model.queue_name import parse_queue_name
 
 _MAX_WAIT_S: Final = 30.0  # per request; longer waits take several
@@ -97,15 +98,19 @@ class AsyncDaemonQueue:
         sign: bool = False,
         encrypt: bool = False,
         transactional: bool | None = None,
+        **properties: Unpack[Properties],
     ) -> MessageId:
         """Sends a message; on return it has its id, and is on disk if it is recoverable.
+
+        A text or bytes is the body of one with these properties, which are named as those of `Message`:
+        `send("tea", label="order 7")`. A `Message` has its own.
 
         To a transactional queue of the daemon, it is sent in a transaction of its own; for one of another
         computer, pass `transactional=True`. With `sign`, the daemon signs it with its key, and with `encrypt`
         it encrypts the body for the computer of the destination.
         """
         _refuse(transaction)
-        sent = check_message(message)
+        sent = check_message(message, properties)
         sent.check()
         answer = await self._api.post(
             f"{self._path}/messages", to_json(sent), **_options(sign, encrypt, transactional)
@@ -121,10 +126,14 @@ class AsyncDaemonQueue:
         sign: bool = False,
         encrypt: bool = False,
         transactional: bool | None = None,
+        **properties: Unpack[Properties],
     ) -> list[MessageId]:
-        """Sends messages in their order, all of them or none, in one request."""
+        """Sends messages in their order, all of them or none, in one request.
+
+        Each text or bytes gets the properties.
+        """
         _refuse(transaction)
-        sent = [check_message(each) for each in messages]
+        sent = [check_message(each, properties) for each in messages]
         for each in sent:
             each.check()
         if not sent:

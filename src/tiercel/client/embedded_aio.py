@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from tiercel.client.consumer import AsyncConsumer, release
 from tiercel.client.embedded_core import (
@@ -39,6 +39,7 @@ from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatNa
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
+from tiercel.model.properties import Properties
 from tiercel.model.queue_name import parse_new_queue_name
 from tiercel.server import signing_key
 
@@ -78,15 +79,19 @@ class AsyncEmbeddedQueue(QueueCore):
         transaction: Transaction | None = None,
         sign: bool | str | Path | Signing = False,
         encrypt: bool = False,
+        **properties: Unpack[Properties],
     ) -> MessageId:
         """Sends a message; on return it has its id and time, and is on disk if it is recoverable.
+
+        A text or bytes is the body of one with these properties, which are named as those of `Message`:
+        `send("tea", label="order 7")`. A `Message` has its own.
 
         With `sign`, it is signed: `True` takes the key of this queue manager, which is made at first need,
         and a path the private key and certificate in a PEM file. `Signing` chooses algorithms, too. With
         `encrypt`, its body is encrypted on the way to another computer, for which the daemon that sends it
         needs the key of that computer.
         """
-        sent, engine = check_message(message), self.driver.engine
+        sent, engine = check_message(message, properties), self.driver.engine
         inside = None if transaction is None else within(self.driver, transaction)
         if encrypt:
             self.driver.run(lambda: engine.sending.to_encrypt(self.opened(_SEND), [sent]))
@@ -101,9 +106,13 @@ class AsyncEmbeddedQueue(QueueCore):
         transaction: Transaction | None = None,
         sign: bool | str | Path | Signing = False,
         encrypt: bool = False,
+        **properties: Unpack[Properties],
     ) -> list[MessageId]:
-        """Sends messages in their order, all of them or none, with one write to the disk."""
-        sent = [check_message(each) for each in messages]
+        """Sends messages in their order, all of them or none, with one write to the disk.
+
+        Each text or bytes gets the properties.
+        """
+        sent = [check_message(each, properties) for each in messages]
         engine, inside = self.driver.engine, within(self.driver, transaction)
         if encrypt:
             self.driver.run(lambda: engine.sending.to_encrypt(self.opened(_SEND), sent))

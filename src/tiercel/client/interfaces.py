@@ -10,13 +10,14 @@ only one of them has, such as counting its messages, are methods of that class a
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import TracebackType
-from typing import Protocol, Self, TypeAlias
+from typing import Protocol, Self, TypeAlias, Unpack
 from uuid import UUID
 
 from tiercel.model.codes import MessageSeekAction
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
+from tiercel.model.properties import Properties
 
 Until = Callable[[Message], object]
 
@@ -61,10 +62,17 @@ class _NamedQueue(Protocol):
 
 
 class Queue(_NamedQueue, Protocol):
-    """A queue, opened when it is first used."""
+    """A queue, opened when it is first used.
+
+    `send` takes a `Message`, or the text or bytes of one with its properties: `send("tea", label="order 7")`.
+    """
 
     def send(
-        self, message: Message | bytes | str, *, transaction: Transaction | None = None
+        self,
+        message: Message | bytes | str,
+        *,
+        transaction: Transaction | None = None,
+        **properties: Unpack[Properties],
     ) -> MessageId: ...
 
     def receive(
@@ -112,7 +120,11 @@ class AsyncQueue(_NamedQueue, Protocol):
     """
 
     async def send(
-        self, message: Message | bytes | str, *, transaction: Transaction | None = None
+        self,
+        message: Message | bytes | str,
+        *,
+        transaction: Transaction | None = None,
+        **properties: Unpack[Properties],
     ) -> MessageId: ...
 
     async def receive(

@@ -1,6 +1,6 @@
 r"""Queues of another computer for asyncio: `tiercel.aio.connect`.
 
-    async with await tiercel.aio.connect("host", user="EXAMPLE\\reader", password=...) as remote:
+    async with tiercel.aio.connect("host", user="EXAMPLE\\reader", password=...) as remote:
         orders = remote.queue("orders")
         async with orders.receiving(timeout=5) as message: ...
 
@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from math import ceil
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, Unpack
 from uuid import UUID, uuid4
 
 from tiercel.client.channel import Answer, Link, LinkLostError
@@ -49,6 +49,7 @@ from tiercel.model.identifiers import NULL_GUID, MessageId
 from tiercel.model.limits import INFINITE
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, SystemQueue
+from tiercel.model.properties import Properties
 from tiercel.remote_read.calls import (
     RR_ACK,
     RR_NACK,
@@ -200,14 +201,21 @@ class AsyncRemoteQueue:
     # Messages.
 
     async def send(
-        self, message: Message | bytes | str, *, transaction: Transaction | None = None
+        self,
+        message: Message | bytes | str,
+        *,
+        transaction: Transaction | None = None,
+        **properties: Unpack[Properties],
     ) -> MessageId:
         """Sends a message; on return the other computer has it, and has stored it if it is recoverable.
+
+        A text or bytes is the body of one with these properties, which are named as those of `Message`:
+        `send("tea", label="order 7")`. A `Message` has its own.
 
         The other computer decides later whether the queue accepts it: ask for `acknowledgements` with an
         `administration_queue`. Transactions and sender's journals need a queue manager on this side.
         """
-        sent = check_message(message)
+        sent = check_message(message, properties)
         check_no_transaction(transaction)
         return await self._session.sender.send(self.format_name, sent)
 

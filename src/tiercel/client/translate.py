@@ -15,6 +15,7 @@ from tiercel.model.errors import (
 )
 from tiercel.model.format_name import FormatName
 from tiercel.model.message import Message
+from tiercel.model.properties import Properties
 from tiercel.model.queue_name import parse_queue_name
 from tiercel.server.driver import Driver
 from tiercel.wire.message import read_message
@@ -33,13 +34,17 @@ def check_exists(driver: Driver, name: FormatName) -> None:
         raise QueueNotFoundError(str(name))
 
 
-def check_message(message: object) -> Message:
-    """What a user sends: a message, or the body of one."""
+def check_message(message: object, properties: Properties) -> Message:
+    """What a user sends: a message, or the body of one with its properties."""
     if isinstance(message, bytes | str):
-        return Message(message)
+        return Message(message, **properties)
     if not isinstance(message, Message):
         kind = type(message).__name__
         raise IllegalPropertyVariantTypeError("message", present=kind, limit="Message, bytes or str")
+    if properties:
+        names = ", ".join(properties)
+        problem = f"a Message has its own {names}; only a text or bytes takes them in the call"
+        raise InvalidParameterError("message", problem=problem, fix="set them on the Message")
     return message
 
 
