@@ -93,6 +93,52 @@ def test_long_names_of_members_in_many_objects() -> None:
     assert "characters when every use is written out" in str(decoded.error)
 
 
+def bytes_of(number: int) -> bytes:
+    return primitives(number, 2, 100_000, bytes(100_000))
+
+
+LIST = "System.Collections.Generic.List`1[[System.Byte]]"
+HASHTABLE = "System.Collections.Hashtable"
+SHARING = {  # a class with its members and their types, and the values of one of its objects
+    "lists": (LIST, "_items _size", bytes([OBJECT]), reference(9999) + i32(100_000)),
+    "hashtables": (HASHTABLE, "Keys Values", bytes([OBJECT]), reference(9999) * 2),
+}
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_an_array_in_many_lists(name: str) -> None:
+    class_name, members, kind, values = SHARING[name]
+    second = kind if name == "hashtables" else primitive(INT32)
+    first = system_class(2, class_name, members, member_types(kind, second), values)
+    others = [class_with_id(number, 2, values) for number in range(3, 1003)]
+    decoded = decode_within(stream(objects(1, first, *others), bytes_of(9999)), 100 * ONE_MIB)
+    assert "characters when every use is written out" in str(decoded.error)
+
+
+def test_an_array_in_one_list() -> None:
+    first = system_class(
+        1, LIST, "_items _size", member_types(bytes([OBJECT]), primitive(INT32)), reference(9) + i32(100_000)
+    )
+    assert decode(stream(first, bytes_of(9))).value == [0] * 100_000
+
+
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [
+        ("<Total>k__BackingField", "Total"),
+        ("Base+<Total>k__BackingField", "Total"),
+        ("a+<b+<c>k__BackingField", "c"),
+        ("Total>k__BackingField", "Total>k__BackingField"),
+        ("<>k__BackingField", "<>k__BackingField"),
+        ("+<" * 200_000 + ">k__BackingField", "+<" * 200_000 + ">k__BackingField"),  # linear
+        ("+<" * 200_000, "+<" * 200_000),
+    ],
+)
+def test_names_of_backing_fields(field: str, name: str) -> None:
+    value = decode(stream(system_class(1, "T", field, member_types(primitive(1)), b"\1"))).value
+    assert value == {"$type": "T", name: True}
+
+
 def test_arrays_of_many_dimensions_in_each_other() -> None:
     levels = [binary_array(number, 2, (1,) * 32, bytes([OBJECT])) for number in range(1, 40)]
     decoded = decode(stream(b"".join(levels) + NULL))

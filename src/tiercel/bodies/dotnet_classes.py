@@ -10,11 +10,13 @@ from typing import Any
 from uuid import UUID
 
 from tiercel.bodies.decoded import Value
-from tiercel.bodies.nrbf_types import ArrayObject, ClassObject
+from tiercel.bodies.nrbf_types import ClassObject
 from tiercel.bodies.times import span_text, ticks_text
 
 Members = dict[str, Any]
+Items = list[Any] | bytes | str  # of an array
 Resolve = Callable[[Any], Any]
+ItemsOf = Callable[[Any], Items | None]  # of the array that a member refers to
 
 
 def _guid(members: Members) -> Value:
@@ -85,23 +87,25 @@ _PAIRED = {"System.Collections.Generic.Dictionary`2"}
 _HASHED = {"System.Collections.Hashtable"}
 
 
-def items_of(name: str, members: Members, resolve: Resolve) -> list[Any] | None:
+def items_of(name: str, members: Members, items_in: ItemsOf) -> Items | None:
     """The items of a list or a set."""
     generic = _generic(name)
     if generic in _SETS:
-        return _items(members.get("Elements"), resolve)
-    items = _items(members.get("_items"), resolve) if generic in _SIZED else None
+        return items_in(members.get("Elements"))
+    items = items_in(members.get("_items")) if generic in _SIZED else None
     size = members.get("_size")
     if items is None or not isinstance(size, int) or not 0 <= size <= len(items):
         return None
     return items[:size]
 
 
-def pairs_of(name: str, members: Members, resolve: Resolve) -> list[tuple[Any, Any]] | None:
+def pairs_of(
+    name: str, members: Members, items_in: ItemsOf, resolve: Resolve
+) -> list[tuple[Any, Any]] | None:
     """The keys and values of a dictionary."""
     generic = _generic(name)
     if generic in _HASHED:
-        keys, values = (_items(members.get(part), resolve) for part in ("Keys", "Values"))
+        keys, values = (items_in(members.get(part)) for part in ("Keys", "Values"))
         if keys is None or values is None or len(keys) != len(values):
             return None
         return list(zip(keys, values, strict=True))
@@ -109,7 +113,7 @@ def pairs_of(name: str, members: Members, resolve: Resolve) -> list[tuple[Any, A
         return None
     if "KeyValuePairs" not in members:  # omitted when empty
         return []
-    pairs = _items(members["KeyValuePairs"], resolve)
+    pairs = items_in(members["KeyValuePairs"])
     return None if pairs is None else _key_value_pairs([resolve(pair) for pair in pairs])
 
 
@@ -126,8 +130,3 @@ def _key_value_pairs(pairs: list[Any]) -> list[tuple[Any, Any]] | None:
 def _generic(name: str) -> str:
     """The name without its type arguments, which follow in brackets."""
     return name.partition("[[")[0]
-
-
-def _items(item: Any, resolve: Resolve) -> list[Any] | None:
-    array = resolve(item)
-    return list(array.items) if isinstance(array, ArrayObject) else None

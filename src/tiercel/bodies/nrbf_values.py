@@ -6,12 +6,11 @@ values. An object that is used more than once is written at its first use, with 
 """
 
 import math
-import re
 from collections import Counter
 from typing import Any
 
 from tiercel.bodies.decoded import Value
-from tiercel.bodies.dotnet_classes import items_of, pairs_of, scalar_of
+from tiercel.bodies.dotnet_classes import Items, items_of, pairs_of, scalar_of
 from tiercel.bodies.limits import DEPTH_MAX, characters_limit
 from tiercel.bodies.nrbf_types import (
     AnyObject,
@@ -26,7 +25,8 @@ from tiercel.bodies.nrbf_types import (
 )
 from tiercel.model.errors import DecodeError
 
-_BACKING_FIELD = re.compile(r"(?:.*\+)?<(.+)>k__BackingField")
+_CHARACTERS_PER_ITEM = 16  # that an item costs as much memory as
+_BACKING_FIELD = ">k__BackingField"
 
 
 def value_of(stream: Stream) -> Value:
@@ -41,6 +41,7 @@ class _Graph:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._written: set[int] = set()
+        self._listed: set[int] = set()  # arrays whose items stand in a list or dictionary
         self._depth = 0
         self._characters = 0
         self._limit = characters_limit(stream.size)
@@ -81,6 +82,16 @@ class _Graph:
             raise _error(f"there is no object {item.id}")
         return self._stream.objects[item.id]
 
+    def _items(self, item: Any) -> Items | None:
+        """What an array holds that is a member of a list or dictionary; many may hold the same array."""
+        array = self._resolve(item)
+        if not isinstance(array, ArrayObject):
+            return None
+        if array.id in self._listed:
+            self._spend(_CHARACTERS_PER_ITEM * len(array.items))
+        self._listed.add(array.id)
+        return array.items
+
     def _object(self, found: AnyObject) -> Value:
         if isinstance(found, StringObject):
             return self.value(found.text)
@@ -114,10 +125,10 @@ class _Graph:
         scalar = scalar_of(name, members)
         if scalar is not None:
             return self.value(scalar)
-        items = items_of(name, members, self._resolve)
+        items = items_of(name, members, self._items)
         if items is not None:
             return [self.value(item) for item in items]
-        pairs = pairs_of(name, members, self._resolve)
+        pairs = pairs_of(name, members, self._items, self._resolve)
         if pairs is not None:
             return _mapping([(self.value(key), self.value(item)) for key, item in pairs])
         if set(members) == {"value__"}:  # an enumeration
@@ -145,10 +156,20 @@ def _mapping(pairs: list[tuple[Value, Value]]) -> Value:
 
 def _by_property(members: dict[str, Any]) -> dict[str, Any]:
     """The members, with backing fields of automatic properties under the names of the properties."""
-    matches = {name: _BACKING_FIELD.fullmatch(name) for name in members}
-    names = {name: match[1] if match else name for name, match in matches.items()}
+    names = {name: _property_of(name) for name in members}
     uses = Counter(names.values())
     return {names[name] if uses[names[name]] == 1 else name: item for name, item in members.items()}
+
+
+def _property_of(name: str) -> str:
+    """The property in `<Name>k__BackingField`, behind the base class in `Base+<Name>k__BackingField`."""
+    if not name.endswith(_BACKING_FIELD):
+        return name
+    inside = name.removesuffix(_BACKING_FIELD)
+    _, base_ends, found = inside.rpartition("+<")
+    if not base_ends:
+        found = inside[1:] if inside.startswith("<") else ""
+    return found or name
 
 
 def _error(problem: str) -> DecodeError:
