@@ -1,12 +1,14 @@
 """MTOM: an envelope as text whose long base64 values are MIME parts of their own. [SOAP-MTOM], [XOP]."""
 
+import binascii
+import quopri
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from email import errors as mail_errors
 from email import policy
 from email.message import Message
-from email.parser import BytesHeaderParser, BytesParser
-from typing import Final
+from email.parser import BytesHeaderParser
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from tiercel.model.errors import DecodeError
@@ -20,58 +22,97 @@ _HEADERS_MAX_BYTES: Final = 16_384
 _END_OF_HEADERS: Final = re.compile(rb"\r?\n\r?\n")
 _INLINE_MAX_BYTES: Final = 767  # .NET leaves shorter values in the envelope
 _ROOT_ID: Final = "http://tempuri.org/0"
-_BOUNDARY: Final = re.compile(rb"--[^\r\n]+--\s*\Z")
+
+
+def _base64(content: bytes) -> bytes:
+    return binascii.a2b_base64(b"".join(content.split()), strict_mode=True)
+
+
+_TRANSFER: Final[dict[str, Callable[[bytes], bytes]]] = {
+    **dict.fromkeys(("7bit", "8bit", "binary"), bytes),
+    "base64": _base64,
+    "quoted-printable": quopri.decodestring,
+}
 
 
 def read_mtom(data: bytes, content_type: str = "") -> list[Event]:
     """The envelope with the parts in their places; the headers stand in front, or come as `content_type`."""
     if content_type:
         data = f"Content-Type: {content_type}\r\n\r\n".encode() + data
-    parts = _parts(data)
-    root, *others = parts
+    root, *others = _parts(data)
     return list(_included(from_text(_payload(root)), {_id(part): _payload(part) for part in others}))
 
 
-def _parts(data: bytes) -> list["Message[str, str]"]:
-    _check(data)
-    try:
-        message = BytesParser(policy=policy.compat32).parsebytes(data)
-    except RecursionError:
-        raise DecodeError("MTOM", "part", 0, "parts are nested too deeply") from None
-    except (ValueError, LookupError, mail_errors.MessageError) as problem:
-        raise DecodeError("MTOM", "headers", 0, str(problem)) from None
-    if not message.is_multipart():
-        raise DecodeError("MTOM", "headers", 0, "the envelope is not a multipart message")
-    if not _BOUNDARY.search(data):
-        raise DecodeError("MTOM", "part", len(data), "the last part has no end")
-    parts = [part for part in message.get_payload() if isinstance(part, Message)]
-    start = str(message.get_param("start", ""))
-    parts.sort(key=lambda part: bool(start) and _id(part) != start.strip("<>"))  # the root comes first
+class _Part(NamedTuple):
+    headers: "Message[str, str]"
+    content: bytes
+
+
+def _parts(data: bytes) -> list[_Part]:
+    """The parts, the root first.
+
+    The parser of the standard library would also take apart what is in them, and spend minutes on it.
+    """
+    package = _part(data, 0, len(data))
+    boundary = _parameter(package, "boundary")
+    if package.headers.get_content_maintype() != "multipart" or not boundary:
+        raise _error("headers", "the envelope is not a multipart message")
+    line = rb"(?:\A|\r?\n)--%b(--)?[ \t]*(?=\r?\n|\Z)" % re.escape(
+        boundary.encode("utf-8", "surrogateescape")
+    )
+    parts, start = list[_Part](), -1
+    for delimiter in re.finditer(line, package.content):
+        if start >= 0:
+            parts.append(_part(package.content, start, delimiter.start()))
+        if delimiter[1]:
+            break
+        if len(parts) == _PARTS_MAX:
+            raise _error("part", f"the message has more than {_PARTS_MAX} parts")
+        start = delimiter.end()
+    else:
+        raise _error("part", "the last part has no end", len(data))
+    if not parts:
+        raise _error("part", "the message has no parts")
+    first = _parameter(package, "start").strip("<>")
+    parts.sort(key=lambda part: bool(first) and _id(part) != first)
     return parts
 
 
-def _check(data: bytes) -> None:
-    """Refuse what the parser of the standard library would spend seconds on."""
-    end = _END_OF_HEADERS.search(data, 0, _HEADERS_MAX_BYTES)
-    if end is None:
-        raise DecodeError("MTOM", "headers", 0, f"they have no end within {_HEADERS_MAX_BYTES} bytes")
+def _part(data: bytes, start: int, end: int) -> _Part:
+    """What stands from `start` to `end`: headers, a blank line, the content."""
+    blank = _END_OF_HEADERS.search(data, start, min(end, start + _HEADERS_MAX_BYTES))
+    if blank is None and end - start > _HEADERS_MAX_BYTES:
+        raise _error("headers", f"they have no end within {_HEADERS_MAX_BYTES} bytes", start)
+    at = end if blank is None else blank.end()
     try:
-        boundary = BytesHeaderParser(policy=policy.compat32).parsebytes(data[: end.end()]).get_boundary("")
+        headers = BytesHeaderParser(policy=policy.compat32).parsebytes(data[start:at].lstrip())
     except (ValueError, LookupError, mail_errors.MessageError) as problem:
-        raise DecodeError("MTOM", "headers", 0, str(problem)) from None
-    if boundary and data.count(b"--" + boundary.encode("utf-8", "surrogateescape")) > _PARTS_MAX + 1:
-        raise DecodeError("MTOM", "part", 0, f"the message has more than {_PARTS_MAX} parts")
+        raise _error("headers", str(problem), start) from None
+    return _Part(headers, data[at:end])
 
 
-def _id(part: "Message[str, str]") -> str:
-    return str(part.get("Content-ID", "")).strip().strip("<>")
+def _parameter(part: _Part, name: str) -> str:
+    """A parameter of the content type; one that RFC 2231 splits or encodes is none."""
+    value = part.headers.get_param(name, "")
+    return value if isinstance(value, str) else ""
 
 
-def _payload(part: "Message[str, str]") -> bytes:
-    payload = part.get_payload(decode=True)
-    if not isinstance(payload, bytes):
-        raise DecodeError("MTOM", "part", 0, "a part contains parts")
-    return payload
+def _id(part: _Part) -> str:
+    return str(part.headers.get("Content-ID", "")).strip().strip("<>")
+
+
+def _payload(part: _Part) -> bytes:
+    encoding = str(part.headers.get("Content-Transfer-Encoding", "binary")).strip().lower()
+    try:
+        return _TRANSFER[encoding](part.content)
+    except KeyError:
+        raise _error("part", f"unknown transfer encoding {encoding[:40]!a}") from None
+    except binascii.Error as problem:
+        raise _error("part", f"not valid base64: {problem}") from None
+
+
+def _error(field: str, problem: str, at: int = 0) -> DecodeError:
+    return DecodeError("MTOM", field, at, problem)
 
 
 def _included(events: Iterable[Event], parts: dict[str, bytes]) -> Iterator[Event]:
@@ -80,23 +121,23 @@ def _included(events: Iterable[Event], parts: dict[str, bytes]) -> Iterator[Even
     for event in events:
         if is_include:
             if event[0] != "end":
-                raise DecodeError("MTOM", "Include", 0, "xop:Include must be empty")
+                raise _error("Include", "xop:Include must be empty")
             is_include = False
         elif event[0] == "start" and event[3] == XOP and event[2] == "Include":
-            yield ("text", _part(event[4], parts))
+            yield ("text", _part_for(event[4], parts))
             is_include = True
         else:
             yield event
 
 
-def _part(attributes: Iterable[tuple[str, str, str, Value]], parts: dict[str, bytes]) -> bytes:
+def _part_for(attributes: Iterable[tuple[str, str, str, Value]], parts: dict[str, bytes]) -> bytes:
     reference = next(
         (str(value) for _, name, space, value in attributes if (name, space) == ("href", "")), ""
     )
     # As in .NET, a part stands in one place: a short envelope must not repeat a long one.
     content = parts.pop(unquote(reference[4:]), None) if reference.startswith("cid:") else None
     if content is None:
-        raise DecodeError("MTOM", "Include", 0, f"there is no part {reference[:80]!a} that is still to come")
+        raise _error("Include", f"there is no part {reference[:80]!a} that is still to come")
     return content
 
 
