@@ -13,7 +13,7 @@ XML_CHARACTERS = st.characters(
     exclude_categories=["Cs"], exclude_characters="".join(map(chr, [*range(32), 0xFFFE, 0xFFFF]))
 )
 TEXTS = st.text(XML_CHARACTERS, max_size=300)
-NAMES = st.sampled_from(["a", "Order", "Id", "Envelope", "x-1", "größe", "日本", "n" * 200])
+NAMES = st.sampled_from(["a", "Order", "Id", "Envelope", "x-1", "größe", "日本", "गाने", "e\u0301", "n" * 200])
 PREFIXES = st.sampled_from(["", "b", "q", "abc"])
 NAMESPACES = st.sampled_from(
     ["urn:a", "urn:b", "http://www.w3.org/2003/05/soap-envelope", "urn:" + "x" * 150]

@@ -2,12 +2,17 @@
 
 import tracemalloc
 from collections import deque
+from contextlib import suppress
 
 import pytest
 
 from tiercel import nbfx
 from tiercel.model.errors import DecodeError
+from tiercel.nbfx import names
+from tiercel.nbfx.dictionary import table_of
+from tiercel.nbfx.int31 import write_int31
 from tiercel.nbfx.limits import DEPTH_MAX, SESSION_BYTES_MAX, SESSION_STRINGS_MAX
+from tiercel.nbfx.reader import read_events
 
 from .vectors import load, read
 
@@ -86,6 +91,10 @@ def test_unknown_records(record: int) -> None:
         ("40013c01", "'<' is not a valid XML name"),
         ("40013101", "'1' is not a valid XML name"),
         ("4002613a01", "'a:' is not a valid XML name"),
+        ("40 02c2b2 01", "'\\xb2' is not a valid XML name"),
+        ("40 03cc8161 01", "'\\u0301a' is not a valid XML name"),
+        ("40 05612f3ec3a9 01", "'a/>\\xe9' is not a valid XML name"),
+        ("40 056120c3a9 3d 01", "'a \\xe9=' is not a valid XML name"),
         ("400001", "'' is not a valid XML name"),
         ("420401", "is not a valid XML name"),
         ("98017804016186", "an attribute must follow the start of its element"),
@@ -181,10 +190,87 @@ def test_a_long_string_repeated_is_not_written_out() -> None:
     """Eight bytes of a record may stand for 32 KiB: the text has a limit."""
     session = nbfx.ReaderSession()
     session.read_table(b"\x82\x80\x02\xff\xff\x01" + b"a" * 0x7FFF)
-    from tiercel.nbfx.reader import read_events  # noqa: PLC0415
-
     bomb = b"\x40\x01r" + b"\xaa\x01" * 100_000 + b"\x01"
     with pytest.raises(DecodeError, match="characters"):
         nbfx.to_text(read_events(bomb, session.strings))
     with pytest.raises(DecodeError, match="characters"):
         nbfx.to_elements(read_events(bomb, session.strings))
+
+
+def sized(text: str) -> bytes:
+    out = bytearray()
+    write_int31(out, len(text))
+    return bytes(out) + text.encode()
+
+
+MANY_PREFIXES = b"".join(b"\x09" + sized(f"p{n}") + b"\x01u" for n in range(2_000))
+ATTRIBUTES = b"".join(b"\x04" + sized(f"a{n}") + b"\xaa\x01" for n in range(2_000))
+AMPLIFIERS = {  # the document, whose string 1 has 30,000 characters
+    "elements that declare in the scope of many prefixes": (
+        b"\x40\x01r" + MANY_PREFIXES + b"\x40\x01e\x08\x01v\x01" * 2_000 + b"\x01"
+    ),
+    "elements in a long namespace": b"\x40\x01r\x08"
+    + sized("n" * 30_000)
+    + b"\x40\x01e\x01" * 2_000
+    + b"\x01",
+    "attributes that share a long value": b"\x40\x01r" + ATTRIBUTES + b"\x01",
+    "prefixes that share a long namespace": (
+        b"\x40\x01r" + b"".join(b"\x0b" + sized(f"p{n}") + b"\x01" for n in range(2_000)) + b"\x01"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AMPLIFIERS)
+def test_what_elements_share_is_not_copied(name: str) -> None:
+    """Each would take 60 MB and more."""
+    session = nbfx.ReaderSession()
+    session.read_table(table_of(["s" * 30_000]))
+    tracemalloc.start()
+    try:
+        nbfx.to_elements(read_events(AMPLIFIERS[name], session.strings))
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+        with suppress(DecodeError):
+            nbfx.to_text(read_events(AMPLIFIERS[name], session.strings), 1_000_000)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_scopes_of_text_are_not_copied() -> None:
+    prefixes = " ".join(f"xmlns:p{n}='u'" for n in range(2_000))
+    elements = "<e xmlns='v'/>" * 2_000
+    tracemalloc.start()
+    try:
+        nbfx.to_elements(nbfx.from_text(f"<r {prefixes}>{elements}</r>"))
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_lists_and_arrays_that_stand_for_far_more() -> None:
+    session = nbfx.ReaderSession()
+    session.read_table(table_of(["s" * 200_000]))
+    lists = b"\x40\x01r\xa4" + b"\xaa\x01" * 1_000 + b"\xa6\x01"
+    with pytest.raises(DecodeError, match="a list has more than 100000 values of together"):
+        list(read_events(lists, session.strings))
+    array = b"\x40\x01r\x03\x40\x01e" + b"".join(b"\x04" + sized(f"a{n}") + b"\x86" for n in range(2_000))
+    with pytest.raises(DecodeError, match="more than 1000000 elements"):
+        list(nbfx.decode(array + b"\x01\xb5\x84\x1e" + b"\1" * 0xF04 + b"\x01"))
+    values = b"".join(b"\x04" + sized(f"a{n}") + b"\xa4" + b"\xaa\x01" * 50 + b"\xa6" for n in range(10))
+    with pytest.raises(DecodeError, match="characters of text"):
+        nbfx.to_elements(read_events(b"\x40\x01r" + values + b"\x01", session.strings))
+
+
+def test_a_long_name_of_the_dictionary_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+
+    def is_name(text: str) -> bool:
+        checked.append(text)
+        return names.is_name(text)
+
+    monkeypatch.setattr("tiercel.nbfx.reader.is_name", is_name)
+    session = nbfx.ReaderSession()
+    session.read_table(table_of(["n" * 10_000]))
+    inner = b"\x42\x01\x06\x01\x86\x01" * 100 + b"\x03\x42\x01\x01\xb5\x01\x01" * 100
+    list(read_events(b"\x42\x01" + inner + b"\x01", session.strings))
+    assert checked == ["n" * 10_000]

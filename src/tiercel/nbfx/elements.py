@@ -29,6 +29,34 @@ PREFIXES: Final[Mapping[str, str]] = {  # the prefixes that .NET uses
 }
 
 
+class Scope(Mapping[str, str]):
+    """The prefixes in scope at an element: what it declares, before what the elements around it declare.
+
+    A copy of them for each element would let a small document take gigabytes.
+    """
+
+    __slots__ = ("around", "own")
+
+    def __init__(self, own: Mapping[str, str], around: "Scope | None" = None) -> None:
+        self.own = own
+        self.around = around
+
+    def __getitem__(self, prefix: str) -> str:
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope.own.get(prefix)
+            if found is not None:
+                return found
+            scope = scope.around
+        raise KeyError(prefix)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**dict.fromkeys(self.around or ()), **dict.fromkeys(self.own)})
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 @dataclass(slots=True)
 class Document:
     """A document as elements."""
@@ -57,6 +85,32 @@ def _tag(namespace: str, name: str) -> str:
     return tag
 
 
+def _too_long() -> DecodeError:
+    problem = f"the document has more than {TEXT_MAX_CHARACTERS} characters of text"
+    return DecodeError("XML", "document", 0, problem)
+
+
+class _Budget:
+    """For the tags and attributes of one document, whose strings may stand for much longer ones."""
+
+    def __init__(self) -> None:
+        self._left = TEXT_MAX_CHARACTERS
+        self._tags: dict[tuple[str, str], str] = {}  # those that `_tags` does not keep
+
+    def spend(self, text: str) -> str:
+        self._left -= len(text)
+        if self._left < 0:
+            raise _too_long()
+        return text
+
+    def tag(self, namespace: str, name: str) -> str:
+        """The tag of a name that `_tags` does not have."""
+        tag = self._tags.get((namespace, name))
+        if tag is None:
+            tag = self._tags[namespace, name] = self.spend(_tag(namespace, name))
+        return tag
+
+
 def to_elements(events: Iterable[Event]) -> Document:
     """The document of the events; comments are left out."""
     builder = TreeBuilder()
@@ -64,25 +118,26 @@ def to_elements(events: Iterable[Event]) -> Document:
     document = Document(Element(""))
     element = document.root  # the one that began last
     texts = -1  # how many texts stand in it so far; -1: it is no longer open, or has children
-    scope: Mapping[str, str] = {"": "", "xml": XML}
-    scopes: list[tuple[Element, Mapping[str, str]]] = []  # elements that declare, and the scope around them
-    size, tags, values = 0, _tags, document.values
+    scope = Scope({"": "", "xml": XML})
+    scopes: list[tuple[Element, Scope]] = []  # elements that declare, and the scope around them
+    size, budget, tags, values = 0, _Budget(), _tags, document.values
     for event in list(events):  # reading first and building then is faster than by turns
         kind = event[0]
         if kind == "start":
             _, _, name, namespace, attributes = event  # type: ignore[misc]
-            element = start(tags.get((namespace, name)) or _tag(namespace, name), _NO_ATTRIBUTES)
+            element = start(tags.get((namespace, name)) or budget.tag(namespace, name), _NO_ATTRIBUTES)
             texts = 0
-            if attributes and (inner := _set_attributes(document, element, attributes, scope)) is not scope:
-                scopes.append((element, scope))
-                scope = inner
+            if attributes:
+                inner = _set_attributes(document, element, attributes, scope, budget)
+                if inner is not scope:
+                    scopes.append((element, scope))
+                    scope = inner
         elif kind == "text":
             value = event[1]
             text = value if type(value) is str else text_of(value)
             size += len(text)
             if size > TEXT_MAX_CHARACTERS:
-                problem = f"the document has more than {TEXT_MAX_CHARACTERS} characters of text"
-                raise DecodeError("XML", "document", 0, problem)
+                raise _too_long()
             if texts == 0:
                 texts = 1
                 if type(value) is not str:
@@ -97,38 +152,43 @@ def to_elements(events: Iterable[Event]) -> Document:
                 scope = scopes.pop()[1]
         elif kind == "array":
             texts = -1
-            _append_array(document, builder, event, scope)  # type: ignore[arg-type]
+            _append_array(document, builder, event, scope, budget)  # type: ignore[arg-type]
     document.root = builder.close()
     return document
 
 
-def _append_array(document: Document, builder: TreeBuilder, event: Array, scope: Mapping[str, str]) -> None:
+def _append_array(
+    document: Document, builder: TreeBuilder, event: Array, scope: Scope, budget: _Budget
+) -> None:
     """An element for each value of an array."""
     _, _, name, namespace, attributes, _, values = event
+    tag = budget.tag(namespace, name)
     for value in values:
-        element = builder.start(_tag(namespace, name), _NO_ATTRIBUTES)
-        _set_attributes(document, element, attributes, scope)
+        element = builder.start(tag, _NO_ATTRIBUTES)
+        _set_attributes(document, element, attributes, scope, budget)
         document.values[element] = value
         builder.data(text_of(value))
         builder.end("")
 
 
 def _set_attributes(
-    document: Document, element: Element, attributes: Iterable[Attribute], scope: Mapping[str, str]
-) -> Mapping[str, str]:
+    document: Document, element: Element, attributes: Iterable[Attribute], scope: Scope, budget: _Budget
+) -> Scope:
     declared, type_name = {}, ""
     for prefix, name, namespace, value in attributes:
         if namespace == XMLNS:
-            declared[name if prefix else ""] = str(value)
+            assert isinstance(value, str)
+            declared[name if prefix else ""] = value
         else:
-            element.set(_tags.get((namespace, name)) or _tag(namespace, name), text_of(value))
+            text = value if isinstance(value, str) else budget.spend(text_of(value))  # a str is not copied
+            element.set(_tags.get((namespace, name)) or budget.tag(namespace, name), text)
             if name == "type" and namespace == XSI:
-                type_name = text_of(value)
+                type_name = text
     if declared:
-        scope = document.scopes[element] = {**scope, **declared}
+        scope = document.scopes[element] = Scope(declared, scope)
     if type_name:
         prefix, _, name = type_name.strip().rpartition(":")
-        document.types[element] = _tag(scope.get(prefix, prefix), name)
+        document.types[element] = budget.tag(scope.get(prefix, prefix), name)
     return scope
 
 

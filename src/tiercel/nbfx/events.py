@@ -45,6 +45,24 @@ def is_bindable(prefix: str, namespace: str) -> bool:
     return prefix != "xmlns" and namespace not in {XML, XMLNS}
 
 
+def declare(scope: dict[str, str], declared: dict[str, str]) -> dict[str, str | None]:
+    """Bind prefixes, and say what they were before.
+
+    A copy of the scope for each element would let a small document take gigabytes.
+    """
+    before = {prefix: scope.get(prefix) for prefix in declared}
+    scope.update(declared)
+    return before
+
+
+def restore(scope: dict[str, str], before: dict[str, str | None]) -> None:
+    for prefix, namespace in before.items():
+        if namespace is None:
+            del scope[prefix]
+        else:
+            scope[prefix] = namespace
+
+
 def without_arrays(events: Iterable[Event]) -> Iterator[Start | Text | End | Comment]:
     """The same document with each array spelled out as its elements."""
     for event in events:

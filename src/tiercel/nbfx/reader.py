@@ -7,7 +7,6 @@ The reader refuses what .NET's readers refuse, and also names that are not valid
 when it writes the document as text.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from struct import error as StructError  # noqa: N812 - the name of the class
 from typing import Final
@@ -24,7 +23,9 @@ from tiercel.nbfx.events import (
     Attribute,
     Attributes,
     Event,
+    declare,
     is_bindable,
+    restore,
 )
 from tiercel.nbfx.int31 import BadRecordError, read_int31
 from tiercel.nbfx.limits import (
@@ -33,13 +34,14 @@ from tiercel.nbfx.limits import (
     ELEMENTS_MAX,
     LIST_MAX,
     NAME_MAX_BYTES,
+    TEXT_MAX_CHARACTERS,
 )
+from tiercel.nbfx.names import is_name
 from tiercel.nbfx.records import LETTERS, record_name
 from tiercel.nbfx.text_records import ARRAY_TYPES, DECODERS
 from tiercel.nbfx.values import QName, Value
 
 _STRUCTURE: Final = "binary XML"
-NCNAME: Final = re.compile(r"[^\W\d][\w.\-\u00b7]*")
 _NAMES_KEPT: Final = 4_096
 _names: dict[bytes, str] = {}  # names that were found valid: envelopes use the same few again and again
 _valid: set[str] = set()
@@ -79,9 +81,10 @@ def read_events(data: bytes, strings: Strings = STATIC, *, at: int = 0) -> Itera
     """
     size, start, depth, count = len(data), at, 0, 0
     scope: dict[str, str] = {"": "", "xml": XML}
-    scopes: list[tuple[int, dict[str, str]]] = []  # what `declared_at` and `scope` were before
+    scopes: list[tuple[int, dict[str, str | None]]] = []  # what `declared_at` and the prefixes were before
     declared_at = -1  # the depth of the innermost element that declares prefixes
     is_text = has_root = False
+    valid_here: set[str] = set()
     names, valid, elements, decoders = _names, _valid, _ELEMENT_OR_NONE, DECODERS
     try:
         while at < size:
@@ -102,7 +105,7 @@ def read_events(data: bytes, strings: Strings = STATIC, *, at: int = 0) -> Itera
                         length, at = read_int31(data, at - 1)
                     name: str = strings[length]
                     if name not in valid:
-                        _check_name(name)
+                        _check_name(name, valid_here)
                 elif length > 0x7F:
                     name, at = _read_name(data, at)
                 else:
@@ -113,10 +116,10 @@ def read_events(data: bytes, strings: Strings = STATIC, *, at: int = 0) -> Itera
                 attributes: Attributes = ()
                 depth += 1
                 if 0x03 < data[at] <= 0x3F:
-                    attributes, declared, at = _read_attributes(data, at, strings, scope)
+                    attributes, declared, at = _read_attributes(data, at, strings, scope, valid_here)
                     if declared:
-                        scopes.append((declared_at, scope))
-                        scope, declared_at = {**scope, **declared}, depth
+                        scopes.append((declared_at, declare(scope, declared)))
+                        declared_at = depth
                 count += 1
                 if depth > DEPTH_MAX or count > ELEMENTS_MAX:
                     raise BadRecordError(_too_many(depth))
@@ -140,7 +143,8 @@ def read_events(data: bytes, strings: Strings = STATIC, *, at: int = 0) -> Itera
                     yield ("text", value)
                 if record & 1:
                     if depth == declared_at:
-                        declared_at, scope = scopes.pop()
+                        declared_at, before = scopes.pop()
+                        restore(scope, before)
                     depth -= 1
                     is_text = False
                     yield END
@@ -150,7 +154,8 @@ def read_events(data: bytes, strings: Strings = STATIC, *, at: int = 0) -> Itera
                 if depth == 0:
                     raise BadRecordError("there is no open element to end")
                 if depth == declared_at:
-                    declared_at, scope = scopes.pop()
+                    declared_at, before = scopes.pop()
+                    restore(scope, before)
                 depth -= 1
                 yield SEPARATE_END if is_text else END
                 is_text = False
@@ -161,8 +166,8 @@ def read_events(data: bytes, strings: Strings = STATIC, *, at: int = 0) -> Itera
             elif record == records.ARRAY:
                 if depth == 0:
                     raise BadRecordError("an array outside of the root element")
-                event, at = _read_array(data, at, strings, scope)
-                count += len(event[6])
+                event, at = _read_array(data, at, strings, scope, valid_here)
+                count += len(event[6]) * (1 + len(event[4]))  # its attributes belong to each of its items
                 if count > ELEMENTS_MAX:
                     raise BadRecordError(_too_many(depth))
                 yield event
@@ -239,18 +244,23 @@ def _read_prefix(data: bytes, at: int) -> tuple[str, int]:
 
 def _new_name(raw: bytes) -> str:
     name = raw.decode()
-    if NCNAME.fullmatch(name) is None:
+    if not is_name(name):
         raise BadRecordError(f"{name[:40]!a} is not a valid XML name")
     if len(_names) < _NAMES_KEPT and len(raw) < 0x80:
         _names[raw] = name
     return name
 
 
-def _check_name(name: str) -> None:
-    if NCNAME.fullmatch(name) is None:
+def _check_name(name: str, valid_here: set[str]) -> None:
+    """`valid_here`: the names of this document, of which a dictionary may have very long ones."""
+    if name in valid_here:
+        return
+    if not is_name(name):
         raise BadRecordError(f"{name[:40]!a} is not a valid XML name")
     if len(_valid) < _NAMES_KEPT and len(name) < 0x80:
         _valid.add(name)
+    else:
+        valid_here.add(name)
 
 
 def _read_dictionary(data: bytes, at: int, strings: Strings) -> tuple[DictionaryString, int]:
@@ -263,7 +273,7 @@ def _read_dictionary(data: bytes, at: int, strings: Strings) -> tuple[Dictionary
 
 
 def _read_attributes(
-    data: bytes, at: int, strings: Strings, scope: Mapping[str, str]
+    data: bytes, at: int, strings: Strings, scope: Mapping[str, str], valid_here: set[str]
 ) -> tuple[Attributes, dict[str, str], int]:
     """The attributes of an element, and the prefixes that they declare: [MC-NBFX] 2.2.2."""
     found: list[Attribute] = []
@@ -279,7 +289,7 @@ def _read_attributes(
             if by_id:
                 name, at = _read_dictionary(data, at, strings)
                 if name not in _valid:
-                    _check_name(name)
+                    _check_name(name, valid_here)
             else:
                 name, at = _read_name(data, at)  # type: ignore[assignment]
             if name == "xmlns" and not prefix:
@@ -292,7 +302,7 @@ def _read_attributes(
             prefix = "" if attribute[0] == "" else attribute[1]
             if prefix in declared:
                 raise BadRecordError(f"the prefix {prefix!r} is declared twice")
-            declared[prefix] = str(attribute[3])
+            declared[prefix] = attribute[3]
             found.append(attribute)
         if len(found) > ATTRIBUTES_MAX:
             raise BadRecordError(f"an element has more than {ATTRIBUTES_MAX} attributes")
@@ -311,7 +321,9 @@ def _with_namespace(attribute: Attribute, declared: Mapping[str, str], scope: Ma
     return (prefix, name, scope[prefix] if uri is None else uri, value)
 
 
-def _read_declaration(data: bytes, at: int, record: int, strings: Strings) -> tuple[Attribute, int]:
+def _read_declaration(
+    data: bytes, at: int, record: int, strings: Strings
+) -> tuple[tuple[str, str, str, str], int]:
     """[MC-NBFX] 2.2.2.5 to 2.2.2.8."""
     has_prefix, by_id = _DECLARATIONS[record]
     prefix, namespace = "", ""
@@ -359,17 +371,23 @@ def _read_rare(data: bytes, at: int, record: int, strings: Strings) -> tuple[Val
 def _read_list(data: bytes, at: int, strings: Strings) -> tuple[Value, int]:
     """[MC-NBFX] 2.2.3.19."""
     values: list[Value] = []
+    characters = 0
     while (record := data[at]) != records.END_LIST:
         if record < 0x80 or record & 1 or record in _NOT_IN_LISTS:
             raise BadRecordError(f"a list contains {record_name(record)}")
         value, at = _read_value(data, at, strings)
         values.append(value)
-        if len(values) > LIST_MAX:
-            raise BadRecordError(f"a list has more than {LIST_MAX} values")
+        characters += len(value) if isinstance(value, str) else 0
+        # Two bytes may stand for a long string.
+        if len(values) > LIST_MAX or characters > TEXT_MAX_CHARACTERS:
+            limit = f"{LIST_MAX} values of together {TEXT_MAX_CHARACTERS} characters"
+            raise BadRecordError(f"a list has more than {limit}")
     return tuple(values), at + 1
 
 
-def _read_array(data: bytes, at: int, strings: Strings, scope: Mapping[str, str]) -> tuple[Array, int]:
+def _read_array(
+    data: bytes, at: int, strings: Strings, scope: Mapping[str, str], valid_here: set[str]
+) -> tuple[Array, int]:
     """[MC-NBFX] 2.3.3: an element, its attributes, the type of the values, their number and the values."""
     record = data[at]
     if record not in _ELEMENTS:
@@ -381,10 +399,10 @@ def _read_array(data: bytes, at: int, strings: Strings, scope: Mapping[str, str]
     name: str
     if by_id:
         name, at = _read_dictionary(data, at, strings)
-        _check_name(name)
+        _check_name(name, valid_here)
     else:
         name, at = _read_name(data, at)
-    attributes, declared, at = _read_attributes(data, at, strings, scope)
+    attributes, declared, at = _read_attributes(data, at, strings, scope, valid_here)
     if data[at] != records.END_ELEMENT:
         raise BadRecordError(f"the element of an array must be empty, not contain {record_name(data[at])}")
     kind = data[at + 1]

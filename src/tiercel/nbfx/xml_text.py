@@ -17,7 +17,9 @@ from tiercel.nbfx.events import (
     Attributes,
     Event,
     declaration,
+    declare,
     is_bindable,
+    restore,
     without_arrays,
 )
 from tiercel.nbfx.limits import ATTRIBUTES_MAX, DEPTH_MAX, ELEMENTS_MAX, TEXT_MAX_CHARACTERS
@@ -25,6 +27,7 @@ from tiercel.nbfx.values import text_of
 
 _ESCAPED: Final = re.compile("[&<>\r\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _ESCAPED_IN_VALUE: Final = re.compile('[&<>"\r\n\t\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]')
+_FEW: Final = 8  # attributes that are put together before their length is known
 _ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 
 
@@ -47,7 +50,12 @@ def _parts(events: Iterable[Event]) -> Iterator[str]:
         if event[0] == "start":
             _, prefix, name, _, attributes = event
             tags.append(f"{prefix}:{name}" if prefix else name)
-            yield f"<{tags[-1]}{''.join(map(_attribute, attributes))}>"
+            if len(attributes) < _FEW:
+                yield f"<{tags[-1]}{''.join(map(_attribute, attributes))}>"
+            else:
+                yield f"<{tags[-1]}"
+                yield from map(_attribute, attributes)
+                yield ">"
         elif event[0] == "text":
             yield escaped(text_of(event[1]))
         elif event[0] == "end":
@@ -112,7 +120,8 @@ class _Parser:
         parser.CharacterDataHandler = self._text
         parser.CommentHandler = self._comment
         self._events: list[Event] = []
-        self._scopes: list[dict[str, str]] = [{"": "", "xml": XML}]
+        self._scope: dict[str, str] = {"": "", "xml": XML}
+        self._open: list[dict[str, str | None]] = []  # of each open element, what its prefixes were before
         self._elements = 0
 
     def parse(self, data: bytes) -> list[Event]:
@@ -136,21 +145,17 @@ class _Parser:
         self._elements += 1
         if self._elements > ELEMENTS_MAX:
             raise self._error("element", f"the document has more than {ELEMENTS_MAX} elements")
-        if len(self._scopes) > DEPTH_MAX:
+        if len(self._open) == DEPTH_MAX:
             raise self._error("element", f"elements are nested deeper than {DEPTH_MAX} levels")
         if len(flat) > 2 * ATTRIBUTES_MAX:
             raise self._error("element", f"an element has more than {ATTRIBUTES_MAX} attributes")
         pairs = list(zip(flat[::2], flat[1::2], strict=True))
-        scope = self._scopes[-1]
-        declared = dict(_declarations(pairs))
-        if declared:
-            scope = {**scope, **declared}
-        self._scopes.append(scope)
+        self._open.append(declare(self._scope, dict(_declarations(pairs))))
         prefix, name = _split(tag)
-        attributes = self._attributes(pairs, scope)
-        self._events.append(("start", prefix, name, self._namespace(prefix, scope), attributes))
+        attributes = self._attributes(pairs)
+        self._events.append(("start", prefix, name, self._namespace(prefix), attributes))
 
-    def _attributes(self, pairs: list[tuple[str, str]], scope: dict[str, str]) -> Attributes:
+    def _attributes(self, pairs: list[tuple[str, str]]) -> Attributes:
         found: list[Attribute] = []
         for tag, value in pairs:
             prefix, name = _split(tag)
@@ -160,23 +165,23 @@ class _Parser:
                     raise self._error("xmlns", f"the prefix {declared!r} cannot be bound to {value[:60]!a}")
                 found.append(declaration(declared, value))
             else:
-                found.append((prefix, name, self._namespace(prefix, scope) if prefix else "", value))
+                found.append((prefix, name, self._namespace(prefix) if prefix else "", value))
         if len({(each[2], each[1]) for each in found}) < len(found):
             raise self._error("element", "an attribute comes twice")
         return tuple(found)
 
-    def _namespace(self, prefix: str, scope: dict[str, str]) -> str:
+    def _namespace(self, prefix: str) -> str:
         try:
-            return scope[prefix]
+            return self._scope[prefix]
         except KeyError:
             raise self._error("element", f"the prefix {prefix!r} is not declared") from None
 
     def _end(self, _: str) -> None:
-        self._scopes.pop()
+        restore(self._scope, self._open.pop())
         self._events.append(END)
 
     def _text(self, text: str) -> None:
-        if len(self._scopes) > 1:
+        if self._open:
             self._events.append(("text", text))
 
     def _comment(self, text: str) -> None:

@@ -25,7 +25,7 @@ from tiercel.model.errors import IllegalPropertyVariantTypeError
 from tiercel.nbfx import END, DateTime, DictionaryString, Event, TimeSpan, Value, declaration, from_elements
 from tiercel.nbfx.elements import XSI
 from tiercel.nbfx.events import Attribute
-from tiercel.nbfx.reader import NCNAME
+from tiercel.nbfx.names import is_name
 from tiercel.wcf.data_contract import (
     ANY_TYPE,
     Contract,
@@ -65,7 +65,7 @@ def write_wrapper(name: str, namespace: str, body: Mapping[str, Any] | Element |
 @lru_cache(1024)  # the names of a contract are few
 def _element_name(name: str) -> DictionaryString:
     """Receivers could not read the message with any other name."""
-    if NCNAME.fullmatch(name) is None:
+    if not is_name(name):
         fix = "use a name of XML, or pass wrapper= if it comes from the action"
         raise IllegalPropertyVariantTypeError(
             "element", problem="not a valid XML name", present=name, fix=fix
