@@ -193,7 +193,7 @@ def test_everything_that_can_be_said() -> None:
         (
             'name = "orders"',
             'name = "orders"\nstate = "s3://bucket/state"',
-            r"\[pipeline\] state = 's3://bucket/state': must be a folder",
+            r"\[pipeline\] state = 's3://bucket/state': must be a folder.* only with jars",
         ),
         ('name = "orders"', 'name = "orders"\nstate = "dbfs:/state"', r"state = 'dbfs:/state': must be a"),
         ('name = "orders"', "name = 7", r"\[pipeline\] name = 7: must be a text in quotes"),

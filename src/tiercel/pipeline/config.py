@@ -385,7 +385,10 @@ def _check_together(pipeline: Pipeline) -> None:
     if own.trigger != ONCE and not own.interval_s:
         raise _wrong("pipeline", "trigger", own.trigger, 'must be once, or an interval such as "30s" or "5m"')
     if scheme_of(own.state):
-        wanted = "must be a folder that all machines see: Spark's own access to object stores needs jars"
+        wanted = (
+            "must be a folder, on a volume that outlives the driver's machine: "
+            "Spark writes its checkpoint to object stores only with jars that PySpark does not have"
+        )
         raise _wrong("pipeline", "state", own.state, wanted)
     try:
         columns.check_names(pipeline.columns)
