@@ -108,13 +108,19 @@ class TestStructure:
         assert envelope(permuted) == envelope(data)
 
     @pytest.mark.conformance("SRMP-032")
-    @pytest.mark.parametrize("value", ["1", "true"])
+    @pytest.mark.parametrize(
+        "value",
+        ["1", "true", '1" se:actor="', '1" se:actor="http://schemas.xmlsoap.org/soap/actor/next'],
+    )
     def test_an_unknown_header_that_must_be_understood_is_refused(self, value: str) -> None:
         header = f'<x:Foreign xmlns:x="urn:x" se:mustUnderstand="{value}"/>'
         assert "must be understood" in refused(changed(ALL, "<se:Header>", f"<se:Header>{header}")).problem
 
     @pytest.mark.conformance("SRMP-032")
-    @pytest.mark.parametrize("attribute", ["", ' se:mustUnderstand="0"', ' mustUnderstand="1"'])
+    @pytest.mark.parametrize(
+        "attribute",
+        ["", ' se:mustUnderstand="0"', ' mustUnderstand="1"', ' se:mustUnderstand="1" se:actor="urn:other"'],
+    )
     def test_another_unknown_header_is_ignored_and_kept(self, attribute: str) -> None:
         header = f'<x:Foreign xmlns:x="urn:x"{attribute}><path/></x:Foreign>'
         parsed = read_envelope(changed(ALL, "<se:Header>", f"<se:Header>{header}"))

@@ -179,6 +179,9 @@ class TestADestination:
         [
             ("machine2", OK),
             ("MACHINE2", OK),
+            ("machine2.", OK),
+            ("public.example.", OK),
+            ("machine2..", BAD_REQUEST),
             ("machine2.example.test", OK),
             ("localhost", OK),
             ("127.0.0.1", OK),
@@ -360,11 +363,24 @@ class TestHttp:
             (b"POST /else HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", 404),
             (b"POST /msmq/private$/q HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", 400),
             (b"POST /msmq/q HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+            (b"POST /msmq/q HTTP/1.1\r\nContent-Length: 0\r\nContent-Encoding: gzip\r\n\r\n", 415),
+            (b"POST /msmq/q HTTP/1.1\r\nContent-Length: 0\r\nContent-Encoding: Identity\r\n\r\n", 400),
             (b"nonsense\r\n\r\n", 400),
         ],
     )
     def test_other_requests_get_the_usual_answers(self, side: Side, request_: bytes, status: int) -> None:
         assert side.post(request_) == status
+
+    def test_the_answer_to_head_has_no_body(self, side: Side) -> None:
+        """Else a client that goes on takes it for the next response."""
+        connection = side.run(lambda: side.srmp.accepted("192.0.2.7"))
+        head = b"HEAD /msmq/private$/simpleq HTTP/1.1\r\nHost: machine2\r\n"
+        for data in (head + b"\r\n" + load("02_msmq_element"), head + b"Expect: 100-continue\r\n\r\n"):
+            side.run(lambda data=data: side.srmp.received(connection, data))  # type: ignore[misc]
+        answers = b"".join(side.sent()).split(b"\r\n\r\n")
+        assert [answer[:12] for answer in answers] == [b"HTTP/1.1 405", b"HTTP/1.1 200", b"HTTP/1.1 405", b""]
+        assert b"Content-Length: 21\r\n" in answers[0]
+        assert b"Allow: POST" in answers[0]
 
     def test_a_chunked_request_is_taken(self, side: Side) -> None:
         head, _, body = load("02_msmq_element").partition(b"\r\n\r\n")

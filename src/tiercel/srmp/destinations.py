@@ -73,8 +73,11 @@ class Destinations:
         return found
 
     def is_local(self, name: DirectFormatName) -> bool:
-        """Our names, configured aliases and addresses; everything else is foreign (SRMP-175)."""
-        host = name.host.casefold()
+        """Our names, configured aliases and addresses; everything else is foreign (SRMP-175).
+
+        The dot after a name says that it is complete: RFC 3986 3.2.2.
+        """
+        host = name.host.casefold().removesuffix(".")
         if host in {alias.casefold() for alias in self._context.settings.aliases}:
             return True
         return self._engine.queues.is_own_name(host) or _is_loopback(host)

@@ -53,6 +53,8 @@ from tiercel.srmp.xml_tree import Element, read_xml
 _T = TypeVar("_T")
 _WHITE = " \t\r\n"
 _MUST_UNDERSTAND = f"{SE} mustUnderstand"
+_ACTOR = f"{SE} actor"
+_NEXT_ACTOR = "http://schemas.xmlsoap.org/soap/actor/next"
 
 
 class Parsed(NamedTuple):
@@ -125,7 +127,9 @@ def _known(header: Element) -> dict[str, Element]:
     for child in header.children:
         name = _HEADERS.get(child.qualified)
         if name is None:
-            if child.attributes.get(_MUST_UNDERSTAND, "0").strip(_WHITE) not in {"0", "false"}:
+            # SOAP 1.1, 4.2.2: a header with an actor is for another computer, unless it is for the next one.
+            is_ours = child.attributes.get(_ACTOR, _NEXT_ACTOR).strip(_WHITE) in {"", _NEXT_ACTOR}
+            if is_ours and child.attributes.get(_MUST_UNDERSTAND, "0").strip(_WHITE) not in {"0", "false"}:
                 raise child.error(
                     f"must be understood, but the namespace {child.namespace[:80]!a} has no such header"
                 )

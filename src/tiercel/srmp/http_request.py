@@ -11,6 +11,9 @@ import httptools
 from tiercel.model.errors import DecodeError
 from tiercel.srmp.limits import BODY_MAX_BYTES, HEAD_MAX_BYTES, HEADERS_MAX
 
+_ONCE = frozenset({b"host", b"content-type", b"content-encoding"})
+_ONCE_SIZES = frozenset(map(len, _ONCE))
+
 
 class RequestHead(NamedTuple):
     method: str
@@ -35,6 +38,9 @@ def find_header(headers: tuple[tuple[str, str], ...], name: str) -> str | None:
         if len(each) == size and (each == name or each.casefold() == name.casefold()):
             return value
     return None
+
+
+_VERSIONS = frozenset({"1.0", "1.1"})
 
 
 class HttpRequest(NamedTuple):
@@ -89,6 +95,7 @@ class RequestParser:
         self._target = b""
         self._headers: list[tuple[str, str]] = []
         self._head_size = 0
+        self._seen: set[bytes] = set()  # the headers of `_ONCE` that were there
         self._body = bytearray()  # one block: a client may send it in millions of pieces
 
     # Called by httptools.
@@ -108,6 +115,10 @@ class RequestParser:
             self._refuse("head", f"has more than {self._head_max} bytes")
         if len(self._headers) == HEADERS_MAX:
             self._refuse("head", f"has more than {HEADERS_MAX} headers")
+        if len(name) in _ONCE_SIZES and (once := name.lower()) in _ONCE:
+            if once in self._seen:
+                self._refuse(once.decode(), "appears twice")  # a proxy may go by the other one
+            self._seen.add(once)
         self._headers.append((name.decode("latin-1"), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
@@ -119,6 +130,8 @@ class RequestParser:
             self._refuse("Content-Length", f"is {length}, the limit is {self._body_max}")
         if self._parser.should_upgrade():  # the parser would take what follows for another protocol
             self._refuse("Upgrade", "is not supported, and CONNECT neither; this is HTTP/1.1")
+        if version not in _VERSIONS:
+            self._refuse("version", f"{version} is not supported; this is HTTP/1.1")
         if version == "1.0" and head.header("Transfer-Encoding") is not None:
             self._refuse("Transfer-Encoding", "is not known in HTTP/1.0")  # proxies disagree: RFC 9112, 6.1
         self.head = head

@@ -14,8 +14,13 @@ _TEXT_MAX = 500
 _OK = 200  # of HTTPStatus, whose members are slow to look up
 
 
-def write_response(status: int, text: str = "", *, close: bool = False, allow: str = "") -> bytes:
-    """A response; a 200 has no body, others may say why (SRMP-013)."""
+def write_response(
+    status: int, text: str = "", *, close: bool = False, allow: str = "", to_head: bool = False
+) -> bytes:
+    """A response; a 200 has no body, others may say why (SRMP-013).
+
+    The answer to HEAD has the length of a body but no body: a client would take it for the next response.
+    """
     if status == _OK and not close:
         return _ACCEPTED
     body = b"" if status == _OK else text[:_TEXT_MAX].encode(errors="replace")
@@ -26,7 +31,7 @@ def write_response(status: int, text: str = "", *, close: bool = False, allow: s
         lines.append(f"Allow: {allow}")
     if close:
         lines.append("Connection: close")
-    return "\r\n".join([*lines, "", ""]).encode() + body
+    return "\r\n".join([*lines, "", ""]).encode() + (b"" if to_head else body)
 
 
 class Response(NamedTuple):

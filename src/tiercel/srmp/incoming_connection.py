@@ -55,7 +55,7 @@ class IncomingConnection:
             return
         for request in requests:
             self._is_continued = False
-            self._respond(self._answer(request), close=not _keeps_alive(request.head))
+            self._respond(self._answer(request), close=not _keeps_alive(request.head), to=request.head.method)
             if self._is_closed:
                 return
         if self._parser.problem is not None:
@@ -89,7 +89,7 @@ class IncomingConnection:
         assert self._parser.head is not None
         refusal = _refusal(self._parser.head)
         if refusal is not None:
-            self._respond(refusal, close=True)
+            self._respond(refusal, close=True, to=self._parser.head.method)
         else:
             self._is_continued = True
             self._context.write(self._connection, CONTINUE)
@@ -99,12 +99,14 @@ class IncomingConnection:
         address = client_address(request.head, self._address, proxies)
         return _refusal(request.head) or self._receive(request, address)
 
-    def _respond(self, answer: Answer, *, close: bool) -> None:
+    def _respond(self, answer: Answer, *, close: bool, to: str = "POST") -> None:
         self._context.statuses[answer.status] += 1
         if answer.status >= _BAD_REQUEST:
             self._context.tell("refused", self._address, reason=f"{answer.status}: {answer.reason}")
         allow = "POST" if answer.status == _METHOD_NOT_ALLOWED else ""
-        response = write_response(answer.status, answer.reason, close=close, allow=allow)
+        response = write_response(
+            answer.status, answer.reason, close=close, allow=allow, to_head=to == "HEAD"
+        )
         self._context.write(self._connection, response)
         if close:
             self.close()
@@ -134,6 +136,9 @@ def _refusal(head: RequestHead) -> Answer | None:
         return Answer(HTTPStatus.NOT_FOUND, "queues are under /msmq/")
     if head.method != "POST":
         return Answer(HTTPStatus.METHOD_NOT_ALLOWED, "messages come by POST")
+    encoding = head.header("Content-Encoding")
+    if encoding is not None and encoding.casefold() != "identity":
+        return Answer(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "compressed requests are not supported")
     return None
 
 
