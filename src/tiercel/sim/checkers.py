@@ -43,6 +43,7 @@ from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
 
 _NO_RECEIPT = "dropped: its kind is unknown"  # a negative arrival acknowledgement that came over HTTP
+_REPORTED = "another queue manager reports"
 _JOURNAL = "system$;JOURNAL"
 _AWAITING = "private$\\awaiting_final_ack$"
 _DEAD_LETTERS = {False: "system$;DEADLETTER", True: "system$;DEADXACT"}
@@ -75,6 +76,7 @@ class Invariants:
         self._history_holds = history_holds
         self._evidence: defaultdict[str, Evidence] = defaultdict(Evidence)
         self._by_id: dict[bytes, SentMessage] = {}
+        self._told: defaultdict[str, set[int]] = defaultdict(set)  # classes of FinalAcks, by message id
         self._problems: list[str] = []
         self._expired_acknowledgements = 0
         self._is_exact = not any(machine.was_short for machine in machines)
@@ -123,6 +125,8 @@ class Invariants:
         for data in machine.store.spaces[Keyspace.DISCARDS].values():
             line = Discard(**json.loads(data))
             self._expired_acknowledgements += _is_expired_acknowledgement(line)
+            if line.reason.startswith(_REPORTED) and line.queue.startswith("outgoing queue"):
+                self._told[line.message_id].add(line.message_class)
             if _is_no_evidence(line) or self._is_of_a_receipt(line):
                 continue
             if machine.was_short and not line.label:
@@ -223,7 +227,8 @@ class Invariants:
         """Remove the sender's ledger lines that repeat another machine's negative final acknowledgement."""
         elsewhere = [*at_target, *(each for each in at_source if each[0] is not sent.source)]
         kinds = [line.message_class for _, line in elsewhere]
-        was_told = False
+        # A router that refuses a message sends no OrderAck: it ends with the FinalAck (MQQB T17).
+        was_told = not self._told[str(sent.id)].isdisjoint(kinds)
         for machine, line in list(at_source):
             is_final = line.queue.endswith(_AWAITING) or line.message_class in kinds
             if sent.is_transactional and machine is sent.source and is_final:
@@ -401,7 +406,7 @@ def _is_no_evidence(line: Discard) -> bool:
         or (line.label == LABEL and line.reason == CAME_BACK)
         or line.queue.endswith(";JOURNAL")  # a copy that was deleted with its queue
         # An administration acknowledgement: the line of that machine counts.
-        or line.reason.startswith("another queue manager reports")
+        or line.reason.startswith(_REPORTED)
         or line.queue.startswith("stage ")  # rows that were not published in time
         or line.reason == _NO_RECEIPT
     )
