@@ -79,9 +79,22 @@ class TestRoles:
         go(page, site, place)
         expect(page.get_by_role("alert")).to_contain_text("lacks the role admin")
 
-    def test_who_may_only_send_sees_nothing(self, site: Site, new_page: Any) -> None:
-        page = new_page()
-        log_in(page, site, "send")
+    def test_who_may_only_send_starts_where_that_is_done(self, site: Site, new_page: Any) -> None:
+        page = new_page(viewport={"width": 1280, "height": 800})
+        site.served.create("inbox")
+        page.goto(site.address)
+        page.get_by_label("Token").fill(site.tokens["send"])
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("heading", name="Send")).to_be_visible()
+        expect(page.get_by_role("alert")).to_have_count(0)
+        expect(page.get_by_role("navigation").get_by_role("link")).to_have_text(["Send"])
+        page.get_by_label("To queue").fill("inbox")
+        page.get_by_label("Label").fill("from the console")
+        page.get_by_role("main").get_by_role("button", name="Send").click()
+        expect(page.get_by_text("Sent to inbox as")).to_be_visible()
+        assert site.served.labels("inbox") == ["from the console"]
+        page.keyboard.press("Escape")
+        go(page, site, "queue/inbox")
         expect(page.get_by_role("alert")).to_contain_text("lacks the role read")
 
 

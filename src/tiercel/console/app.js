@@ -49,9 +49,9 @@ function Refused({ me, role, title }) {
     ${me.roles.includes("send") && role === "read" && html`<p><a class="button" href="#/send">Send a message</a></p>`}`;
 }
 
-const KEYS = [
+const keysOf = (me) => [
   ["/", "filter or search"], ["j k ↓ ↑", "next and previous row"], ["Enter", "open it"], ["x", "choose it"], ["e", "edit and resend it"],
-  ...PAGES.map(([, title, key]) => [`g ${key}`, title.toLowerCase()]), ["?", "this list"], ["Esc", "close"],
+  ...PAGES.filter(([name]) => me.roles.includes(roleOf(name))).map(([, title, key]) => [`g ${key}`, title.toLowerCase()]), ["?", "this list"], ["Esc", "close"],
 ];
 
 /** Moves the focus to the next or previous row: into the list of messages, or among the links of a table. */
@@ -118,7 +118,8 @@ function Page({ me, place }) {
   }, [key]);
   let content = html`<h1>No such page</h1><p><a href="#/">Overview</a></p>`;
   const known = PAGES.find(([name]) => name === page);
-  if (!me.roles.includes(roleOf(page))) content = html`<${Refused} key=${key} me=${me} role=${roleOf(page)} title=${known?.[1] ?? rest[0] ?? "Tiercel"} />`;
+  if (page === "" && !mayRead(me) && me.roles.includes("send")) content = html`<${SendPage} key="send" me=${me} />`; // all that it may do
+  else if (!me.roles.includes(roleOf(page))) content = html`<${Refused} key=${key} me=${me} role=${roleOf(page)} title=${known?.[1] ?? rest[0] ?? "Tiercel"} />`;
   else if (page === "queue" && rest.length === 1) content = html`<${QueuePage} key=${key} me=${me} name=${rest[0]} />`;
   else if (page === "queue" && rest.length === 2) content = html`<${MessagePage} key=${key} me=${me} name=${rest[0]} id=${rest[1]} />`;
   else if (page === "edit" && rest.length === 2) content = html`<${EditPage} key=${key} me=${me} name=${rest[0]} id=${rest[1]} />`;
@@ -159,13 +160,13 @@ function App() {
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to content</a>
     <header>
       <a class="brand" href="#/">Tiercel</a>
-      <nav aria-label="Pages">${PAGES.filter(([name]) => me.roles.includes(roleOf(name))).map(([name, title]) => html`<a href=${`#/${name}`} aria-current=${place.page === name ? "page" : undefined}>${title}</a>`)}</nav>
+      <nav aria-label="Pages">${PAGES.filter(([name]) => me.roles.includes(roleOf(name))).map(([name, title]) => html`<a href=${`#/${name}`} aria-current=${place.page === name || (name === "send" && !mayRead(me) && place.page === "") ? "page" : undefined}>${title}</a>`)}</nav>
       <p class="who">${mayRead(me) && html`<${Live} />`}<span title=${`${me.name} on ${me.computer}`}>${me.logged_in ? `${me.name} on ` : ""}${me.computer}</span>
         <button type="button" class="plain" onClick=${() => setHelp(true)} aria-label="Keyboard shortcuts">?</button>
         ${me.logged_in && html`<button type="button" class="plain" onClick=${async () => { await logOut(); session.ended(); }}>Log out</button>`}</p>
     </header>
     <${Page} me=${me} place=${place} />
-    ${hasHelp && html`<${Dialog} title="Keyboard" onClose=${() => setHelp(false)}><dl class="pairs">${KEYS.map(([key, text]) => html`<dt><kbd>${key}</kbd></dt><dd>${text}</dd>`)}</dl>
+    ${hasHelp && html`<${Dialog} title="Keyboard" onClose=${() => setHelp(false)}><dl class="pairs">${keysOf(me).map(([key, text]) => html`<dt><kbd>${key}</kbd></dt><dd>${text}</dd>`)}</dl>
       <p class="actions"><button type="button" autofocus onClick=${() => setHelp(false)}>Close</button></p><//>`}`;
 }
 
