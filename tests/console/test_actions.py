@@ -250,19 +250,6 @@ def test_the_name_of_a_remote_queue_is_put_together(page: Any, site: Site, queue
     assert site.served.labels(r"DIRECT=TCP:192.0.2.7\private$\public") == ["far away"]
 
 
-def test_a_token_that_may_only_send_can_send(site: Site, new_page: Any, queue: Callable[..., str]) -> None:
-    name = queue()
-    page = new_page()
-    log_in(page, site, "send")
-    page.get_by_role("link", name="Send a message").click()
-    page.get_by_label("To queue").fill(name)
-    page.get_by_label("Label").fill("from a sender")
-    page.get_by_role("main").get_by_role("button", name="Send").click()
-    expect(page.get_by_text(f"Sent to {name} as")).to_be_visible()
-    expect(page.get_by_role("alert")).to_have_count(0)
-    assert site.served.labels(name) == ["from a sender"]
-
-
 def test_json_is_shown_on_lines_and_as_it_was_sent(page: Any, site: Site, queue: Callable[..., str]) -> None:
     name = queue()
     sent = '{"a":[],"big":12345678901234567890.10,"t":"x,{y}\\"","n":{"k":null}}'

@@ -32,7 +32,7 @@ class TestLogin:
         page.goto(site.address)
         page.get_by_label("Token").fill("tiercel_wrong")
         page.get_by_role("button", name="Log in").click()
-        expect(page.get_by_role("alert")).to_contain_text("missing or unknown token")
+        expect(page.get_by_role("alert")).to_contain_text("does not know this token")
 
     def test_without_a_role_a_button_says_which(self, site: Site, new_page: Any) -> None:
         page = new_page()

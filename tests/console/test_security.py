@@ -225,7 +225,7 @@ def test_no_token_is_kept_in_the_browser_and_guesses_are_limited(tmp_path: Path,
             page.get_by_label("Token").fill("tiercel_guess")
             with page.expect_response("**/console/login"):
                 page.get_by_role("button", name="Log in").click()
-            expect(page.get_by_role("alert")).to_contain_text("missing or unknown token")
+            expect(page.get_by_role("alert")).to_contain_text("does not know this token")
         page.get_by_label("Token").fill(site.tokens["admin"])
         page.get_by_role("button", name="Log in").click()
         expect(page.get_by_role("alert")).to_contain_text("too many failed logins")

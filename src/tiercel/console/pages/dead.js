@@ -56,7 +56,7 @@ function Replay({ group, onClose, onDone }) {
     return false;
   };
   return html`<${Form} title=${`Replay ${plural(group.count, "message")}`} label=${counted ? "Replay" : "Count"} act=${act} onClose=${onClose}>
-    <p>Each message goes back to the queue that it was sent to, in one commit with leaving the dead letters.</p>
+    ${!counted && html`<p>Each message goes back to the queue that it was sent to, in one commit with leaving the dead letters.</p>`}
     <${QueueField} label="To another queue (optional)" placeholder=${shortName(group.destination)} autofocus readonly=${Boolean(counted)} />
     ${counted && html`<${Counted} counted=${counted} destination=${group.destination} />
       <label>At most, messages per second (optional) <input name="rate" type="number" min="1" max="1000000" placeholder="no limit" /></label>`}

@@ -9,6 +9,12 @@ function valueOf(text, name) {
   return line === undefined ? null : Number(line.split(" ")[1]);
 }
 
+const TITLES = {
+  srmp_http_support: "messages over HTTP", srmp_pgm_support: "multicast", hardened_security: "HTTP only", send_insecure_nacks: "insecure negative acknowledgements",
+  routing_server: "routes for others", out_routing_server_identifier_list: "routers for what leaves", in_routing_server_identifier_list: "routers for what arrives",
+};
+const title = (name) => TITLES[name] ?? name.replace(/_kib$/, "").replaceAll("_", " ");
+
 /** A property as people read it: sizes with their unit, yes or no. */
 function shown(name, value) {
   if (value === null) return "no limit";
@@ -38,6 +44,6 @@ export function HealthPage() {
       <dt>name</dt><dd>${manager.name}</dd><dt>GUID</dt><dd>${manager.guid}</dd><dt>version</dt><dd>${manager.version}</dd>
       <dt>started</dt><dd>${moment(manager.started)}, ${age(manager.started)} ago</dd><dt>listens on</dt><dd>${manager.addresses.join(", ") || "–"}</dd>
       <dt>data directory</dt><dd>${manager.data}</dd><dt>queues</dt><dd>${number(manager.totals.queues)}</dd>
-      ${Object.entries(manager.properties).map(([name, each]) => html`<dt>${name.replace(/_kib$/, "").replaceAll("_", " ")}</dt><dd>${shown(name, each)}</dd>`)}
+      ${Object.entries(manager.properties).map(([name, each]) => html`<dt>${title(name)}</dt><dd>${shown(name, each)}</dd>`)}
     </dl>`;
 }

@@ -14,7 +14,7 @@ export function Login({ onDone }) {
       field.value = "";
       onDone();
     } catch (problem) {
-      setError(problem);
+      setError(problem.status === 401 ? new Error("The queue manager does not know this token.") : problem);
     }
   };
   return html`<main id="main" class="login" tabindex="-1">

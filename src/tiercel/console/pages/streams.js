@@ -1,7 +1,7 @@
 // Exactly-once streams between computers, and multicast groups.
 import { html } from "../parts/html.js";
 import { get, useData } from "../parts/api.js";
-import { moment, number, size } from "../parts/format.js";
+import { moment, number, queueLink, shortName, size } from "../parts/format.js";
 import { Failure } from "../parts/dialog.js";
 
 export function StreamsPage() {
@@ -16,7 +16,7 @@ export function StreamsPage() {
         <td data-name="Last change">${moment(each.last_change)}</td><td data-name="Problem" class="bad">${each.problem ?? ""}</td></tr>`)}</tbody></table>`}
     <h2>Multicast</h2>
     ${!multicast.enabled && html`<p>Multicast is off (<code>[multicast]</code> in the configuration).</p>`}
-    ${multicast.groups.map((group) => html`<section class="card"><h3>${group.address}</h3><p>Queues: ${group.queues.join(", ")}</p>
+    ${multicast.groups.map((group) => html`<section class="card"><h3>${group.address}</h3><p>Queues: ${group.queues.map((each, at) => html`${at ? ", " : ""}<a href=${queueLink(shortName(each))}>${shortName(each)}</a>`)}</p>
       ${group.sources.map((each) => html`<p class="summary"><span>${each.address}</span><span>${number(each.packets)} packets</span><span>${number(each.repaired)} repaired</span><span>${number(each.lost)} lost</span></p>`)}</section>`)}
     ${multicast.sending.map((each) => html`<section class="card"><h3>Sending to ${each.address}</h3><p class="summary"><span>${number(each.packets)} packets</span><span>${number(each.repairs)} repairs</span><span>${size(each.waiting_bytes)} waiting</span></p></section>`)}`;
 }

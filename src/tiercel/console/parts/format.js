@@ -35,7 +35,8 @@ export function moment(time) {
 
 export const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 
-/** A destination as people type it: local private queues by their short name. */
-export const shortName = (name) => (name || "").replace(/^DIRECT=OS:(\.|[^\\]+)\\private\$\\/i, (whole, host) => (host === "." ? "" : `${host}: `));
+/** A destination or path name as people type it: private queues of this computer by their short name. */
+export const shortName = (name) => (name || "").replace(/^[^\\=]+\\private\$\\/i, "")
+  .replace(/^DIRECT=OS:(\.|[^\\]+)\\private\$\\/i, (whole, host) => (host === "." ? "" : `${host}: `));
 
 export const queueLink = (name) => `#/queue/${encodeURIComponent(name)}`;
