@@ -67,6 +67,11 @@ class TestWork:
         ended(served, begin(served, queue, "move", to=poison))
         done = ended(served, begin(served, poison, "replay", limit=2))
         assert (done["count"], served.labels(queue)) == (2, [f"{queue} 0", f"{queue} 1"])
+        served.create(f"{queue}-transactional", transactional=True)
+        wish = {"to": f"{queue}-transactional", "same_id": True}
+        failed = ended(served, begin(served, poison, "replay", **wish))
+        assert (failed["state"], failed["count"], "a new id" in failed["note"]) == ("failed", 0, True)
+        assert served.count(poison) == 3
 
     def test_delete_and_undo(self, served: Asked, queue: str) -> None:
         filled(served, queue, 120)

@@ -203,6 +203,22 @@ class TestReplay:
         assert (found["label"], found["id"] != identifier) == ("again", True)
         assert served.labels("replay-journal;journal") == ["again"]
 
+    @pytest.mark.parametrize("dry_run", [True, False])
+    def test_only_with_the_same_id(self, served: Asked, queue: str, *, dry_run: bool) -> None:
+        """What would become a new message is refused, in a dry run too; the message stays."""
+        served.create(f"{queue}-transactional", transactional=True)
+        far = rf"DIRECT=TCP:{own_address(6)}\private$\{queue}"
+        (identifier,) = served.send(queue, {"label": "a"})
+        served.post(f"{at(queue)}/move", {"to": f"{queue};failed"})
+        wish = {"same_id": True, "dry_run": dry_run}
+        for more in ({"to": far}, {"to": f"{queue}-transactional"}, {"keep": True}):
+            answer = self.replay(served, f"{queue};failed", **wish, **more)
+            assert (answer.status_code, "a new id" in answer.json()["detail"]) == (400, True)
+        assert served.labels(f"{queue};failed") == ["a"]
+        assert self.replay(served, f"{queue};failed", **wish).json()["count"] == 1
+        if not dry_run:
+            assert [each["id"] for each in messages(served, queue)] == [identifier]
+
     def test_out_of_a_subqueue(self, served: Asked, queue: str) -> None:
         ids = served.send(queue, {"label": "a"}, {"label": "b"})
         carry(served, "move", queue, f"{queue};poison")

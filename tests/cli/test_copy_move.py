@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from addresses import own_address
+
 from .running_verbs import Run
 
 
@@ -97,6 +99,15 @@ def test_replay(run: Run, filled: str) -> None:
     said = run.fine("replay", poison, "--to", filled).out
     assert said.startswith(f"15 messages of {poison} replayed to {filled}; `tiercel undo ")
     assert run("replay", filled, "--match", "nothing").code == 3
+
+
+def test_replay_with_the_same_id_only(run: Run, filled: str) -> None:
+    poison = f"{filled};poison"
+    run.fine("mv", filled, poison)
+    far = rf"DIRECT=TCP:{own_address(6)}\private$\far"
+    for how in (("-n",), (), ("--since", "1h")):
+        assert "a new id" in run.refused(1, "replay", poison, "--same-id", "--to", far, *how)
+    assert run.fine("replay", poison, "--same-id").out.startswith(f"25 messages of {poison} replayed")
 
 
 class TestInTheQueueManager:

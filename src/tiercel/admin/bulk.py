@@ -74,6 +74,7 @@ class BulkRequest:
     plan: int | None = None
     keep: bool = False  # of a replay
     transactional: bool | None = None
+    same_id: bool = False  # refuses a message that would get a new id
 
     def stored(self, newest: int) -> Json:
         return {
@@ -86,6 +87,7 @@ class BulkRequest:
             "newest": newest,
             "keep": self.keep,
             "transactional": self.transactional,
+            "same_id": self.same_id,
         }
 
 
@@ -394,7 +396,13 @@ def _work(
     moves = action is Action.MOVE or (action is Action.REPLAY and not request["keep"])
     goals = Goals(engine, token, state, moves=moves)
     stack.callback(goals.close)
-    wanted = TransferRequest(row.queue, request["to"], moves, transactional=request["transactional"])
+    wanted = TransferRequest(
+        row.queue,
+        request["to"],
+        moves,
+        transactional=request["transactional"],
+        same_id=request.get("same_id", False),
+    )
     step = TransferStep(engine, opened, goals, wanted)
     step.moved = moved
     return step.carry

@@ -30,6 +30,7 @@ from tiercel.engine.operations import Moved, OperationRow, OperationState
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import QueueAccess
 from tiercel.model.errors import (
+    IllegalOperationError,
     InvalidParameterError,
     MessageNotFoundError,
     MqError,
@@ -66,6 +67,7 @@ class TransferRequest:
     can_undo: bool = False
     operation: int | None = None  # the one of an earlier request, which this one goes on with
     kind: str = MOVE  # of the operation that can be undone
+    same_id: bool = False  # refuses a message that would get a new id
 
 
 @dataclass(slots=True)
@@ -267,6 +269,8 @@ class TransferStep:
     def carry(self, seen: Seen) -> None:
         """Moves or copies one message, or only checks its destination; raises without effect."""
         goal = self._goals.own(seen) if self._to is None else self._goals.named(self._to)
+        if self.request.same_id:
+            self._check_same_id(seen, goal)
         if self.request.dry_run:
             return
         place = self._move(seen, goal) if self.request.moves else None
@@ -276,6 +280,18 @@ class TransferStep:
                 self._engine.moving.take_away(self._opened, seen.lookup_id)
         else:
             self.moved.append(_moved(seen, place, goal))
+
+    def _check_same_id(self, seen: Seen, goal: OpenQueue) -> None:
+        packet, source = UserMessage(seen.record.packet), self._opened.queue_for(QueueAccess.RECEIVE)
+        states = [state for state in _states(goal) if state is not None]
+        moving = self._engine.moving
+        if self.request.moves and len(states) == 1 and moving.keeps_id(source, packet, states[0]):
+            return
+        raise IllegalOperationError(
+            f"message {seen.lookup_id} of {source}",
+            problem=f"in {goal.format_name} it would be a new message with a new id",
+            fix="leave same_id out, or choose a queue of this computer that takes it as it is",
+        )
 
     def _move(self, seen: Seen, goal: OpenQueue) -> int | None:
         """The new lookup id; None if the message has to be sent anew."""

@@ -292,6 +292,9 @@ class NewOperation(RequestModel):
     )
     keep: bool = Field(default=False, description="of replay: the originals stay")
     transactional: bool | None = None
+    same_id: bool = Field(
+        default=False, description="of move and replay: stop at a message that would get a new id"
+    )
     dry_run: bool = Field(default=False, description="only count, and return a plan")
 
 
@@ -437,6 +440,10 @@ class Replay(_CanBeUndone):
         default=None, max_length=4000, description="default: the queue that each message was sent to"
     )
     keep: bool = Field(default=False, description="the originals stay, and copies are sent")
+    same_id: bool = Field(
+        default=False,
+        description="refuse a message that would get a new id, as in a queue of another computer",
+    )
 
 
 class Transferred(ResponseModel):

@@ -60,6 +60,10 @@ Goal = Annotated[
         autocompletion=queue_names,
     ),
 ]
+SameId = Annotated[
+    bool,
+    typer.Option("--same-id", help="Refuse messages that would get a new id, as on another computer."),
+]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the originals, and send copies.")]
 Match = Annotated[
     str | None,
@@ -170,6 +174,7 @@ Examples:
     tiercel replay ';deadletter' --to orders --limit 10
     tiercel replay 'orders;journal' --keep --dry-run
     tiercel replay ';deadxact' --since 2h --rate 50/s
+    tiercel replay ';deadletter' --same-id --dry-run
     tiercel replay ./orders.jsonl --dry-run
 
 exit codes: 0 success, 3 no message matched
@@ -184,6 +189,7 @@ def replay(
     lookup_id: LookupIds = None,
     match: Match = None,
     keep: Keep = False,
+    same_id: SameId = False,
     transactional: Transactional = False,
     dry_run: DryRun = False,
     since: Since = None,
@@ -193,20 +199,21 @@ def replay(
 ) -> ExitCode | None:
     """Send messages again, by default to their own destination."""
     if is_file(source):
-        _check_for_file(lookup_id, match, since, until, rate, background=background)
+        _check_for_file(lookup_id, match, since, until, rate, are_set=background or same_id)
         return replay_file(context, source, to, limit, transactional=transactional, dry_run=dry_run)
     if background or rate is not None or since is not None or until is not None:
-        how = {"to": to, "keep": keep} | ({"transactional": True} if transactional else {})
+        how = {"to": to, "keep": keep, "same_id": same_id}
+        how |= {"transactional": True} if transactional else {}
         wanted = _Bulk("replay", source, limit, match, since, until, rate, dry_run, background)
         return wanted.run(context, lookup_id, how)
     chosen = chosen_ids(context, source, lookup_id, match)
-    how = {"to": to, "dry_run": dry_run, "keep": keep, "undo": not keep}
+    how = {"to": to, "dry_run": dry_run, "keep": keep, "undo": not keep, "same_id": same_id}
     how |= {"transactional": True} if transactional else {}
     return _transfer(context, _Transfer("replay", source, limit, chosen, how))
 
 
-def _check_for_file(*of_queues: object, background: bool) -> None:
-    if background or any(each is not None for each in of_queues):
+def _check_for_file(*of_queues: object, are_set: bool) -> None:
+    if are_set or any(each is not None for each in of_queues):
         raise typer.BadParameter("a file of `export` takes --to, --limit, --transactional and --dry-run only")
 
 

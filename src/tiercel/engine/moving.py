@@ -57,8 +57,7 @@ class Moving:
         queue, goal = opened.queue_for(QueueAccess.RECEIVE), target.queue_for(QueueAccess.SEND)
         record = self._available(queue, lookup_id)
         packet = UserMessage(record.packet)
-        misfit = self._admission.check_transaction(goal, is_transactional=packet.is_transactional)
-        if queue.is_outgoing or goal.is_outgoing or misfit is not None:
+        if not self.keeps_id(queue, packet, goal):
             return None
         self._admission.check_goal(goal, packet, record)
         if packet.is_recoverable:
@@ -66,6 +65,11 @@ class Moving:
         if record.is_copy:
             record = _revived(record, packet, self._core.seconds)
         return self._transactions.move(queue, lookup_id, record, goal)
+
+    def keeps_id(self, queue: QueueState, packet: UserMessage, goal: QueueState) -> bool:
+        """Whether `hand_over` would move a message of one queue to the other."""
+        misfit = self._admission.check_transaction(goal, is_transactional=packet.is_transactional)
+        return not queue.is_outgoing and not goal.is_outgoing and misfit is None
 
     def take_away(self, opened: OpenQueue, lookup_id: int) -> None:
         """Ends a message that was sent anew elsewhere in the same batch.

@@ -113,6 +113,7 @@ async def begin_operation(api: Context, request: Request, queue: QueueName, want
         None if wanted.plan is None else int(wanted.plan),
         wanted.keep,
         wanted.transactional,
+        wanted.same_id,
     )
     if wanted.dry_run:
         return answer(await api.bulk.preview(bulk))

@@ -71,6 +71,7 @@ async def _transfer(
             undo,
             int(wanted.operation) if undo and wanted.operation is not None else None,
             REPLAY if isinstance(wanted, Replay) else MOVE,
+            isinstance(wanted, Replay) and wanted.same_id,
         )
     )
     about(request, count=counts["count"])
