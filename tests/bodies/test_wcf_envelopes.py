@@ -132,3 +132,25 @@ def test_masstransit() -> None:
 )
 def test_messages_of_nobody(extension: bytes, body: bytes) -> None:
     assert bus_headers(extension, decode(body)) == {}
+
+
+def test_objects_that_refer_to_each_other() -> None:
+    """As a serializer with preserveObjectReferences writes them; an object may contain itself."""
+    envelope = (
+        '<s:Envelope xmlns:s="http://www.w3.org/2003/05/soap-envelope" '
+        'xmlns:z="http://schemas.microsoft.com/2003/10/Serialization/" '
+        'xmlns:i="http://www.w3.org/2001/XMLSchema-instance"><s:Body><r><A z:Id="1"><Name z:Id="2">n</Name>'
+        '<Next z:Ref="1" i:nil="true"/></A><B z:Ref="1"/><C z:Ref="2" i:nil="true"/><D z:Ref="9"/>'
+        f'<E z:Id="3">{"e" * 300}</E><F z:Ref="3"/></r></s:Body></s:Envelope>'
+    )
+    body = Preamble(Mode.SINGLETON_SIZED, ADDRESS, Encoding.SOAP12_UTF8).encode() + envelope.encode()
+    found = decode(body, VT_VECTOR_UI1)
+    assert found.json is not None
+    assert json.loads(found.json) == {
+        "A": {"$id": "1", "Name": "n", "Next": {"$ref": "1"}},
+        "B": {"$ref": "1"},
+        "C": "n",
+        "D": {"$ref": "9"},
+        "E": "e" * 300,
+        "F": {"$ref": "3"},
+    }

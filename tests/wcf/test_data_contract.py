@@ -348,6 +348,13 @@ def test_texts(text: str, kind: Any, value: Any) -> None:
     [
         ("x", int, "data contract.v at byte 0: 'x' is not a valid int"),
         ("9" * 50, int, "is not a valid int"),
+        ("1_000", int, "'1_000' is not a valid int"),
+        ("\u0663", int, "is not a valid int"),
+        ("1_0.5", float, "is not a valid float"),
+        ("infinity", float, "is not a valid float"),
+        ("1_0.5", Decimal, "is not a valid Decimal"),
+        ("NaN", Decimal, "is not a valid Decimal"),
+        ("1E99999", Decimal, "is not a valid Decimal"),
         ("x", bool, "'x' is not a valid bool"),
         ("x", datetime, "is not a valid datetime"),
         ("2024-02-30T00:00:00", datetime, "is not a valid datetime"),
@@ -449,3 +456,102 @@ def test_a_fault_of_dotnet() -> None:
     assert envelope.is_fault
     assert envelope.fault_reason == "no stock"
     assert envelope.relates_to.startswith("urn:uuid:")
+
+
+# Objects that refer to each other, as Mono's DataContractSerializer wrote them.
+
+Z = 'xmlns:z="http://schemas.microsoft.com/2003/10/Serialization/"'
+IS_REFERENCE = (  # [DataContract(IsReference = true)] class Node
+    '<Plain xmlns="urn:x" xmlns:i="http://www.w3.org/2001/XMLSchema-instance">'
+    f'<A z:Id="i1" {Z}><Name>n</Name><Next z:Ref="i1"/><Other i:nil="true"/></A>'
+    f'<All><Node z:Ref="i1" {Z}/>'
+    f'<Node z:Id="i2" {Z}><Name>m</Name><Next z:Ref="i1"/><Other z:Ref="i1"/></Node>'
+    f'<Node z:Ref="i1" {Z}/></All><B z:Ref="i2" {Z}/><S>s</S><T>s</T></Plain>'
+)
+PRESERVED = (  # preserveObjectReferences
+    f'<Plain z:Id="1" xmlns="urn:x" xmlns:i="http://www.w3.org/2001/XMLSchema-instance" {Z}>'
+    '<A z:Id="2"><Name z:Id="3">m</Name><Next z:Id="4"><Name z:Id="5">n</Name>'
+    '<Next z:Ref="4" i:nil="true"/><Other i:nil="true"/></Next><Other z:Ref="4" i:nil="true"/></A>'
+    '<All i:nil="true"/><B z:Ref="2" i:nil="true"/><S z:Id="6">s</S><T z:Ref="6" i:nil="true"/></Plain>'
+)
+
+
+@dataclass
+class Node:
+    Name: str
+    Next: "Node | None" = None
+    Other: "Node | None" = None
+
+
+@dataclass(frozen=True)
+class Plain:
+    A: Node
+    B: Node
+    S: str
+    T: str
+    All: list[Node] | None = None
+
+
+def parts(xml: str) -> tuple[Any, nbfx.Document]:
+    document = nbfx.to_elements(nbfx.from_text(xml))
+    return document.root, document
+
+
+def test_references_are_the_objects_that_they_refer_to() -> None:
+    found = from_element(*parts(IS_REFERENCE), Plain)
+    assert found.All is not None
+    assert found.A.Next is found.A
+    assert found.A.Other is None
+    assert [each.Name for each in found.All] == ["n", "m", "n"]
+    assert found.All[0] is found.A
+    assert found.All[1] is found.B
+    assert found.B.Next is found.B.Other is found.A
+
+
+def test_references_of_a_serializer_that_preserves_them() -> None:
+    found = from_element(*parts(PRESERVED), Plain)
+    assert (found.S, found.T, found.All) == ("s", "s", None)
+    assert found.B is found.A
+    assert found.A.Next is found.A.Other
+    assert found.A.Next is not None
+    assert found.A.Next.Next is found.A.Next
+
+
+def test_references_without_a_type() -> None:
+    found = from_members(*parts(IS_REFERENCE))
+    assert found["A"]["Next"] is found["A"]
+    assert found["All"]["Node"] == [found["A"], found["B"], found["A"]]
+    assert from_members(*parts(PRESERVED))["T"] == "s"
+
+
+def test_each_parameter_has_ids_of_its_own() -> None:
+    one, two = (f'<{n} z:Id="i1" {Z}><V>{n}</V><W z:Ref="i1"/></{n}>' for n in ("a", "b"))
+    found = from_members(*parts(f"<r>{one}{two}</r>"))
+    assert found["a"]["W"] is found["a"]
+    assert found["b"]["W"] is found["b"]
+    assert found["b"]["V"] == "b"
+
+
+@pytest.mark.parametrize("kind", [Any, dict, list[str], str | None, Node])
+def test_a_reference_to_nothing(kind: Any) -> None:
+    root, document = parts(f'<r {Z}><a z:Ref="i1"/><b z:Id="i1"/></r>')
+    with pytest.raises(DecodeError, match="refers to an object that the envelope does not have"):
+        from_element(root[0], document, kind)
+
+
+@dataclass
+class Tree:
+    items: "tuple[Tree, ...]" = ()
+
+
+def test_a_tuple_cannot_contain_itself() -> None:
+    document = parts(f'<r {Z}><items z:Id="i1"><Tree><items z:Ref="i1"/></Tree></items></r>')
+    with pytest.raises(DecodeError, match="contains itself, which tuple"):
+        from_element(*document, Tree)
+
+
+def test_many_references_to_references_are_few_objects() -> None:
+    """Written out, they would be 2^60."""
+    levels = "".join(f'<l z:Id="i{n}"><a z:Ref="i{n - 1}"/><b z:Ref="i{n - 1}"/></l>' for n in range(1, 61))
+    found = from_members(*parts(f'<r {Z}><l z:Id="i0"><a>x</a></l>{levels}</r>'))
+    assert found["l"][60]["a"] is found["l"][60]["b"] is found["l"][59]

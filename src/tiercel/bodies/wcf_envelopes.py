@@ -17,12 +17,14 @@ from tiercel.framing.records import Mode
 from tiercel.model.errors import DecodeError
 from tiercel.nbfx import Event, declaration, to_elements, to_text
 from tiercel.nbfx import Value as NbfxValue
-from tiercel.nbfx.elements import XSI, Document, split_tag
+from tiercel.nbfx.elements import SERIALIZATION, XSI, Document, split_tag
 from tiercel.nbfx.events import XMLNS
 
 BODY_TYPES: Final = frozenset({0, 0x1011})  # none, and VT_VECTOR | VT_UI1, which .NET writes
 _ARRAYS: Final = "http://schemas.microsoft.com/2003/10/Serialization/Arrays"
 _SOAP: Final = ("http://www.w3.org/2003/05/soap-envelope", "http://schemas.xmlsoap.org/soap/envelope/")
+_ID, _REF = f"{{{SERIALIZATION}}}Id", f"{{{SERIALIZATION}}}Ref"
+_REPEATED_MAX: Final = 256  # characters of a text that stands at every reference to it
 _HEADERS: Final = {"Action": "action", "To": "to", "MessageID": "message_id"}
 
 
@@ -105,6 +107,20 @@ def _declared(attributes: tuple[tuple[str, str, str, NbfxValue], ...]) -> Iterat
 
 
 def _value(element: Element, document: Document) -> Value:
+    """An object that others refer to has an `$id`, and they are `{"$ref": id}`: it may be its own part."""
+    if element in document.references:
+        target = document.references[element]
+        if target is not None and not len(target) and len(target.text or "") <= _REPEATED_MAX:
+            return _content_of(target, document)
+        return {"$ref": valid_text(element.get(_REF, ""))}
+    value = _content_of(element, document)
+    if element in document.referred and isinstance(value, list | dict):
+        rest = value if isinstance(value, dict) else {"$values": value}
+        return {"$id": valid_text(element.get(_ID, "")), **rest}
+    return value
+
+
+def _content_of(element: Element, document: Document) -> Value:
     if element.get(f"{{{XSI}}}nil") in {"true", "1"}:
         return None
     if not len(element):

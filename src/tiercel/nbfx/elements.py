@@ -69,6 +69,12 @@ class Document:
         default_factory=dict
     )  # of elements that declare prefixes
     types: dict[Element, str] = field(default_factory=dict)  # "{namespace}name" of xsi:type
+    # Elements with z:Ref, and the last element before them with that z:Id: a serializer that runs again, for
+    # another parameter of an operation, begins with the same ids.
+    references: dict[Element, Element | None] = field(default_factory=dict)
+    identified: dict[str, Element] = field(default_factory=dict)  # the last one with each z:Id
+    referred: set[Element] = field(default_factory=set)  # to which others refer
+    built: dict[tuple[Element, Any], Any] = field(default_factory=dict)  # what readers made of elements
 
 
 _tags: dict[tuple[str, str], str] = {}  # "{namespace}name": envelopes use the same few again and again
@@ -184,6 +190,12 @@ def _set_attributes(
             element.set(_tags.get((namespace, name)) or budget.tag(namespace, name), text)
             if name == "type" and namespace == XSI:
                 type_name = text
+            elif namespace == SERIALIZATION and name == "Id":
+                document.identified[text] = element
+            elif namespace == SERIALIZATION and name == "Ref":
+                target = document.references[element] = document.identified.get(text)
+                if target is not None:
+                    document.referred.add(target)
     if declared:
         scope = document.scopes[element] = Scope(declared, scope)
     if type_name:

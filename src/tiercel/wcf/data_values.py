@@ -3,6 +3,9 @@
 Without a type: an element with children is a dict, or a list when its items are those of an array; a repeated
 member is a list; a value that was written as binary has its type, and text stays text. With a type (a
 dataclass, list[int], datetime, ...) everything becomes that type.
+
+An object that is referred to (z:Id and z:Ref, of contracts with IsReference) is one object, which may contain
+itself.
 """
 
 import base64
@@ -25,10 +28,14 @@ from tiercel.wcf.data_contract import ARRAYS, SYSTEM, XS, Long, contract_of, der
 
 T = TypeVar("T")
 _NIL: Final = f"{{{XSI}}}nil"
+_UNFINISHED: Final = object()
 _DURATION: Final = re.compile(
     r"(-?)P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,7})\d*)?S)?)?"
 )
 _MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)?")
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+_NUMBER_MAX, _INTEGER_MAX = 1_000, 40  # characters
+_NAMED_NUMBERS: Final = {"INF", "-INF", "NaN"}
 _BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -41,7 +48,10 @@ def is_nil(element: Element) -> bool:
 
 def from_members(element: Element, document: Document) -> dict[str, Any]:
     """The children of an element by their local names."""
-    found: dict[str, Any] = {}
+    return _members(element, document, {})
+
+
+def _members(element: Element, document: Document, found: dict[str, Any]) -> dict[str, Any]:
     repeated: set[str] = set()
     for child in element:
         name, value = split_tag(child.tag)[1], plain(child, document)
@@ -57,12 +67,18 @@ def from_members(element: Element, document: Document) -> dict[str, Any]:
 
 def plain(element: Element, document: Document) -> Any:
     """The value of an element as far as it can be told."""
+    return _convert(element, document, Any)
+
+
+def _plain(element: Element, document: Document, kind: Any) -> Any:
     if is_nil(element):
         return None
     if len(element):
         if all(split_tag(child.tag)[0] in {ARRAYS, SYSTEM} for child in element):
-            return [plain(child, document) for child in element]
-        return from_members(element, document)
+            items: list[Any] = _keep(document, element, kind, [])
+            items += (plain(child, document) for child in element)
+            return items
+        return _members(element, document, _keep(document, element, kind, {}))
     value = document.values.get(element)
     if value is not None:
         return _python(value)
@@ -93,8 +109,36 @@ def from_element(element: Element, document: Document, kind: type[T]) -> T:
 
 
 def _convert(element: Element, document: Document, kind: Any) -> Any:
+    if not document.references:
+        return _read(element, document, kind)
+    target = document.references.get(element, element)
+    if target is None:
+        raise _error(element, "refers to an object that the envelope does not have")
+    if get_origin(kind) in {Union, types.UnionType}:
+        return _read(target, document, kind)
+    found = document.built.get((target, kind))
+    if found is _UNFINISHED:
+        raise _error(element, f"contains itself, which {_name(kind)} cannot")
+    if found is None:
+        document.built[target, kind] = _UNFINISHED
+        try:
+            found = _read(target, document, kind)
+        finally:
+            del document.built[target, kind]
+        document.built[target, kind] = found
+    return found
+
+
+def _keep(document: Document, element: Element, kind: Any, value: T) -> T:
+    """An object that is about to be filled, for references to it from inside."""
+    if document.references:
+        document.built[element, kind] = value
+    return value
+
+
+def _read(element: Element, document: Document, kind: Any) -> Any:
     if kind is Any or kind is object:
-        return plain(element, document)
+        return _plain(element, document, kind)
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in {Union, types.UnionType}:
         return _one_of(element, document, arguments)
@@ -104,9 +148,14 @@ def _convert(element: Element, document: Document, kind: Any) -> Any:
         raise _error(element, f"is nil, but must be {_name(kind)}")
     if origin in {list, tuple, set, frozenset}:
         item = arguments[0] if arguments else Any
-        return origin(_convert(child, document, item) for child in element)
+        values = (_convert(child, document, item) for child in element)
+        if origin is not list:
+            return origin(values)
+        items: list[Any] = _keep(document, element, kind, [])
+        items += values
+        return items
     if origin is dict or kind is dict:
-        return from_members(element, document)
+        return _members(element, document, _keep(document, element, kind, {}))
     if isinstance(kind, type) and is_dataclass(kind):
         return _dataclass(element, document, kind)
     return _scalar(element, document, kind)
@@ -126,6 +175,7 @@ def _one_of(element: Element, document: Document, kinds: tuple[Any, ...]) -> Any
 
 def _dataclass(element: Element, document: Document, declared: Any) -> Any:
     kind = _actual(element, document, declared)
+    instance = _keep(document, element, declared, kind.__new__(kind)) if document.references else None
     members = members_of(kind)
     names = {each.name: each for each in members}
     values = {}
@@ -136,7 +186,10 @@ def _dataclass(element: Element, document: Document, declared: Any) -> Any:
     for each in members:
         if each.is_required and each.field.name not in values:
             raise _error(element, f"has no {each.name}, which {contract_of(kind).name} must have")
-    return kind(**values)
+    if instance is None:
+        return kind(**values)
+    instance.__init__(**values)
+    return instance
 
 
 def _actual(element: Element, document: Document, declared: Any) -> Any:
@@ -207,14 +260,22 @@ def _boolean(text: str) -> bool:
         raise ValueError(text) from None
 
 
-def _integer(text: str) -> int:
-    if len(text) > 40:
+def _number(text: str) -> str:
+    """Python also takes 1_000, the digits of other scripts, and other names of infinity and NaN."""
+    if len(text) > _NUMBER_MAX or _NUMBER.fullmatch(text := text.strip()) is None:
         raise ValueError(text)
-    return int(text)
+    return text
+
+
+def _integer(text: str) -> int:
+    if len(text) > _INTEGER_MAX:
+        raise ValueError(text)
+    return int(_number(text))
 
 
 def _double(text: str) -> float:
-    return float(text.strip().replace("INF", "inf"))
+    text = text.strip()
+    return float(text.replace("INF", "inf") if text in _NAMED_NUMBERS else _number(text))
 
 
 def _datetime(text: str) -> datetime:
@@ -255,7 +316,7 @@ _READERS: Final[dict[Any, Callable[[str], Any]]] = {
     int: _integer,
     Long: lambda text: Long(_integer(text)),
     float: _double,
-    Decimal: lambda text: Decimal(text.strip()),
+    Decimal: lambda text: Decimal(_number(text)),
     datetime: _datetime,
     date: lambda text: date.fromisoformat(text.strip().removesuffix("T00:00:00")),
     time: lambda text: time.fromisoformat(text.strip()),
