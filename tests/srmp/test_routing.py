@@ -64,6 +64,16 @@ class TestStoreAndForward:
         assert request.http.body == read_http_request(young(name)).body
         assert request.http.head.header("Host") == "machine2"
 
+    def test_all_via_headers_count(self, side: Side) -> None:
+        redirect(side, store_and_forward=True)
+        data = young("02_msmq_element").replace(b"Host:", b"Via: 1.1 proxy\r\nvia: 1.1 other\r\nHost:", 1)
+        own = str(side.engine.queue_manager.identifier)
+        assert side.post(data.replace(b"1.1 other", b"1.1 " + own.encode())) == 400
+        assert side.post(data) == 200
+        side.connect()
+        (request,) = requests(side)
+        assert request.http.head.header("Via") == f"1.1 proxy, 1.1 other, 1.1 {own}"
+
     @pytest.mark.conformance("SRMP-170")
     def test_a_message_whose_time_is_over_stays_with_its_sender(self, side: Side) -> None:
         redirect(side, store_and_forward=True)

@@ -55,4 +55,5 @@ def _written_to(request: SrmpRequest, to: str) -> HttpRequest:
 
 
 def _via(request: HttpRequest) -> str:
-    return request.head.header("Via") or ""
+    """All Via headers as one: a proxy may have added one of its own."""
+    return ", ".join(value for name, value in request.head.headers if name.casefold() == "via")
