@@ -155,6 +155,12 @@ class TestCollections:
         )
         assert value(stream(made, primitives(2, INT32, 2, i32(5, 6)))) == [5, 6]
 
+    def test_empty_set(self) -> None:
+        name = f"System.Collections.Generic.HashSet`1[[System.Int32, {MSCORLIB}]]"
+        assert (
+            value(stream(system_class(1, name, "Version Capacity", member_types(INT, INT), i32(0, 0)))) == []
+        )
+
 
 def test_an_enumeration_is_its_number() -> None:
     made = class_of_library(1, "Acme.Color", "value__", member_types(INT), 2, i32(3))

@@ -288,6 +288,7 @@ def test_mtom() -> None:
             "still to come",
         ),
         (b"--b\r\n", b"--b\r\n\r\n" * 1000, "more than 1000 parts"),
+        (b";type=", b";a=" + b"b" * 1024 + b";type=", "the content type has more than 1024 characters"),
         (b";type=", b";a=b" * 5000 + b";type=", "no end within 16384 bytes"),
     ],
 )

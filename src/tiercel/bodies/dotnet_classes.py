@@ -90,8 +90,8 @@ _HASHED = {"System.Collections.Hashtable"}
 def items_of(name: str, members: Members, items_in: ItemsOf) -> Items | None:
     """The items of a list or a set."""
     generic = _generic(name)
-    if generic in _SETS:
-        return items_in(members.get("Elements"))
+    if generic in _SETS:  # "Elements" is omitted when empty
+        return items_in(members["Elements"]) if "Elements" in members else []
     items = items_in(members.get("_items")) if generic in _SIZED else None
     size = members.get("_size")
     if items is None or not isinstance(size, int) or not 0 <= size <= len(items):

@@ -19,6 +19,7 @@ from tiercel.nbfx.values import Value
 XOP: Final = "http://www.w3.org/2004/08/xop/include"
 _PARTS_MAX: Final = 1_000
 _HEADERS_MAX_BYTES: Final = 16_384
+_CONTENT_TYPE_MAX: Final = 1_024
 _END_OF_HEADERS: Final = re.compile(rb"\r?\n\r?\n")
 _INLINE_MAX_BYTES: Final = 767  # .NET leaves shorter values in the envelope
 _ROOT_ID: Final = "http://tempuri.org/0"
@@ -54,6 +55,8 @@ def _parts(data: bytes) -> list[_Part]:
     The parser of the standard library would also take apart what is in them, and spend minutes on it.
     """
     package = _part(data, 0, len(data))
+    if len(str(package.headers.get("Content-Type", ""))) > _CONTENT_TYPE_MAX:  # it is read in quadratic time
+        raise _error("headers", f"the content type has more than {_CONTENT_TYPE_MAX} characters")
     boundary = _parameter(package, "boundary")
     if package.headers.get_content_maintype() != "multipart" or not boundary:
         raise _error("headers", "the envelope is not a multipart message")
