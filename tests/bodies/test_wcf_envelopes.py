@@ -141,6 +141,8 @@ def test_objects_that_refer_to_each_other() -> None:
         'xmlns:z="http://schemas.microsoft.com/2003/10/Serialization/" '
         'xmlns:i="http://www.w3.org/2001/XMLSchema-instance"><s:Body><r><A z:Id="1"><Name z:Id="2">n</Name>'
         '<Next z:Ref="1" i:nil="true"/></A><B z:Ref="1"/><C z:Ref="2" i:nil="true"/><D z:Ref="9"/>'
+        '<L z:Id="4" xmlns:l="http://schemas.microsoft.com/2003/10/Serialization/Arrays"><l:int>1</l:int></L>'
+        '<M z:Ref="4"/>'
         f'<E z:Id="3">{"e" * 300}</E><F z:Ref="3"/></r></s:Body></s:Envelope>'
     )
     body = Preamble(Mode.SINGLETON_SIZED, ADDRESS, Encoding.SOAP12_UTF8).encode() + envelope.encode()
@@ -153,4 +155,6 @@ def test_objects_that_refer_to_each_other() -> None:
         "D": {"$ref": "9"},
         "E": "e" * 300,
         "F": {"$ref": "3"},
+        "L": {"$id": "4", "$values": ["1"]},
+        "M": {"$ref": "4"},
     }

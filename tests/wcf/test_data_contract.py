@@ -16,6 +16,7 @@ from tiercel import nbfx, wcf
 from tiercel.framing.body import read_body
 from tiercel.framing.receiver import read_envelopes
 from tiercel.model.errors import DecodeError, IllegalPropertyVariantTypeError
+from tiercel.nbfx.limits import DEPTH_MAX
 from tiercel.wcf.data_values import from_element, from_members
 from tiercel.wcf.data_writer import write_wrapper
 from tiercel.wcf.envelope import Envelope
@@ -555,3 +556,23 @@ def test_many_references_to_references_are_few_objects() -> None:
     levels = "".join(f'<l z:Id="i{n}"><a z:Ref="i{n - 1}"/><b z:Ref="i{n - 1}"/></l>' for n in range(1, 61))
     found = from_members(*parts(f'<r {Z}><l z:Id="i0"><a>x</a></l>{levels}</r>'))
     assert found["l"][60]["a"] is found["l"][60]["b"] is found["l"][59]
+
+
+@pytest.mark.parametrize("references", ["", '<x z:Id="i1"/><x z:Ref="i1"/>'])
+def test_deep_nesting_is_read_or_refused(references: str) -> None:
+    inner = DEPTH_MAX - 1
+    root, document = parts(f"<r {Z}>{references}{'<a>' * inner}x{'</a>' * inner}</r>")
+    kinds: tuple[Any, ...] = (None, dict, Any)
+    for kind in kinds:
+        try:
+            if kind is None:
+                found: Any = from_members(root, document)
+            else:
+                found = from_element(root, document, kind)
+        except DecodeError as error:
+            assert references, "without references the stack suffices"
+            assert "nested too deeply" in str(error)  # noqa: PT017
+        else:
+            for _ in range(inner):
+                found = found["a"]
+            assert found == "x"

@@ -110,17 +110,9 @@ def _value(element: Element, document: Document) -> Value:
     """An object that others refer to has an `$id`, and they are `{"$ref": id}`: it may be its own part."""
     if element in document.references:
         target = document.references[element]
-        if target is not None and not len(target) and len(target.text or "") <= _REPEATED_MAX:
-            return _content_of(target, document)
-        return {"$ref": valid_text(element.get(_REF, ""))}
-    value = _content_of(element, document)
-    if element in document.referred and isinstance(value, list | dict):
-        rest = value if isinstance(value, dict) else {"$values": value}
-        return {"$id": valid_text(element.get(_ID, "")), **rest}
-    return value
-
-
-def _content_of(element: Element, document: Document) -> Value:
+        if target is None or len(target) or len(target.text or "") > _REPEATED_MAX:
+            return {"$ref": valid_text(element.get(_REF, ""))}
+        element = target
     if element.get(f"{{{XSI}}}nil") in {"true", "1"}:
         return None
     if not len(element):
@@ -129,8 +121,9 @@ def _content_of(element: Element, document: Document) -> Value:
             return float(value) if isinstance(value, float) else value
         return valid_text(element.text or "")
     if all(split_tag(child.tag)[0] == _ARRAYS for child in element):
-        return [_value(child, document) for child in element]
-    members: dict[str, Value] = {}
+        items = [_value(child, document) for child in element]
+        return {"$id": _id(element), "$values": items} if element in document.referred else items
+    members: dict[str, Value] = {"$id": _id(element)} if element in document.referred else {}
     repeated: dict[str, list[Value]] = {}
     for child in element:
         name, value_ = split_tag(child.tag)[1], _value(child, document)
@@ -141,3 +134,7 @@ def _content_of(element: Element, document: Document) -> Value:
         else:
             members[name] = value_
     return members
+
+
+def _id(element: Element) -> str:
+    return valid_text(element.get(_ID, ""))

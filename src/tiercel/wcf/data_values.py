@@ -48,7 +48,10 @@ def is_nil(element: Element) -> bool:
 
 def from_members(element: Element, document: Document) -> dict[str, Any]:
     """The children of an element by their local names."""
-    return _members(element, document, {})
+    try:
+        return _members(element, document, {})
+    except RecursionError:
+        raise _too_deep(element) from None
 
 
 def _members(element: Element, document: Document, found: dict[str, Any]) -> dict[str, Any]:
@@ -65,20 +68,18 @@ def _members(element: Element, document: Document, found: dict[str, Any]) -> dic
     return found
 
 
-def plain(element: Element, document: Document) -> Any:
+def plain(element: Element, document: Document, *, is_target: bool = False) -> Any:
     """The value of an element as far as it can be told."""
-    return _convert(element, document, Any)
-
-
-def _plain(element: Element, document: Document, kind: Any) -> Any:
+    if document.references and not is_target:
+        return _shared(element, document, Any)
     if is_nil(element):
         return None
     if len(element):
         if all(split_tag(child.tag)[0] in {ARRAYS, SYSTEM} for child in element):
-            items: list[Any] = _keep(document, element, kind, [])
-            items += (plain(child, document) for child in element)
+            items: list[Any] = _keep(document, element, Any, [])
+            items += [plain(child, document) for child in element]
             return items
-        return _members(element, document, _keep(document, element, kind, {}))
+        return _members(element, document, _keep(document, element, Any, {}))
     value = document.values.get(element)
     if value is not None:
         return _python(value)
@@ -105,24 +106,26 @@ def _python(value: Any) -> Any:
 
 def from_element(element: Element, document: Document, kind: type[T]) -> T:
     """The value of an element as a type; DecodeError names the element that does not fit."""
-    return _convert(element, document, kind)  # type: ignore[no-any-return]
+    try:
+        return _convert(element, document, kind)  # type: ignore[no-any-return]
+    except RecursionError:
+        raise _too_deep(element) from None
 
 
-def _convert(element: Element, document: Document, kind: Any) -> Any:
-    if not document.references:
-        return _read(element, document, kind)
+def _shared(element: Element, document: Document, kind: Any) -> Any:
+    """The value of an element in a document with references: an object is made once for each type."""
     target = document.references.get(element, element)
     if target is None:
         raise _error(element, "refers to an object that the envelope does not have")
     if get_origin(kind) in {Union, types.UnionType}:
-        return _read(target, document, kind)
+        return _convert(target, document, kind, is_target=True)
     found = document.built.get((target, kind))
     if found is _UNFINISHED:
         raise _error(element, f"contains itself, which {_name(kind)} cannot")
     if found is None:
         document.built[target, kind] = _UNFINISHED
         try:
-            found = _read(target, document, kind)
+            found = _convert(target, document, kind, is_target=True)
         finally:
             del document.built[target, kind]
         document.built[target, kind] = found
@@ -136,9 +139,11 @@ def _keep(document: Document, element: Element, kind: Any, value: T) -> T:
     return value
 
 
-def _read(element: Element, document: Document, kind: Any) -> Any:
+def _convert(element: Element, document: Document, kind: Any, *, is_target: bool = False) -> Any:
+    if document.references and not is_target:
+        return _shared(element, document, kind)
     if kind is Any or kind is object:
-        return _plain(element, document, kind)
+        return plain(element, document, is_target=is_target)
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in {Union, types.UnionType}:
         return _one_of(element, document, arguments)
@@ -244,6 +249,10 @@ def _enum(kind: type[Enum], text: str) -> Enum:
 
 def _name(kind: Any) -> str:
     return getattr(kind, "__name__", str(kind))
+
+
+def _too_deep(element: Element) -> DecodeError:
+    return _error(element, "is nested too deeply for the remaining stack")
 
 
 def _error(element: Element, problem: str) -> DecodeError:
