@@ -13,13 +13,14 @@ import pytest
 from addresses import own_address
 from tiercel.engine.carriers import AbsentCarrier
 from tiercel.engine.engine import Engine
-from tiercel.model.codes import OutgoingQueueState, QueueAccess
+from tiercel.model.codes import OutgoingQueueState, QueueAccess, ReceiveAction
 from tiercel.model.errors import DecodeError
 from tiercel.model.format_name import FormatName
+from tiercel.model.limits import MAX_PACKET_SIZE
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
 from tiercel.model.queue import OutgoingQueue
-from tiercel.remote_read import calls
+from tiercel.remote_read import calls, service
 from tiercel.remote_read.calls import REMOTE_READ, RR_ACK, RR_NACK
 from tiercel.remote_read.packet import rebuild
 from tiercel.remote_read.queue_format import QueueFormat
@@ -33,6 +34,7 @@ from tiercel.security.access import Token
 from tiercel.server import remote_reading
 from tiercel.server.config import RemoteReadOptions
 from tiercel.server.daemon import Daemon
+from tiercel.server.remote_reading import RpcConnection
 
 from .scripted import PATIENCE_S, configured
 
@@ -125,6 +127,16 @@ class Reader:
 def port_of(daemon: Daemon) -> int:
     assert daemon.remote_reading is not None
     return daemon.remote_reading.port
+
+
+def connections(daemon: Daemon) -> list[RpcConnection]:
+    assert daemon.remote_reading is not None
+    return list(daemon.remote_reading.connections)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    while not condition():  # noqa: ASYNC110  # nobody tells us
+        await asyncio.sleep(0)
 
 
 async def put(daemon: Daemon, *bodies: bytes) -> None:
@@ -478,6 +490,40 @@ class TestStrangers:
                 assert refused.fault.status == ERROR_ACCESS_DENIED
 
         play(scene, endpoint_mapper=True, endpoint_mapper_port=MAPPER_PORT)
+
+    @pytest.mark.parametrize("timeout_ms", [0, 3_600_000])
+    def test_answers_that_are_not_read_do_not_fill_memory(
+        self, play: Play, monkeypatch: pytest.MonkeyPatch, timeout_ms: int
+    ) -> None:
+        """Many peeks of one large message, of those who wait for it too; all are answered in the end."""
+        size, peeks = 300_000, 100  # more than the sockets hold
+        assert service._ANSWERS_MAX == MAX_PACKET_SIZE
+        monkeypatch.setattr(service, "_ANSWERS_MAX", size)
+
+        async def scene(daemon: Daemon) -> None:
+            greedy = await Reader().connect(port_of(daemon))
+            (shell,) = connections(daemon)
+            other = await Reader().connect(port_of(daemon))
+            handle, others_handle = await greedy.open(), await other.open()
+            if not timeout_ms:
+                await put(daemon, bytes(size))
+            action = ReceiveAction.PEEK_CURRENT
+            numbers = [
+                greedy.start(calls.StartReceive(handle, 0, 0, action, timeout_ms, number))
+                for number in range(peeks)
+            ]
+            if timeout_ms:
+                await until(lambda: shell.rpc.pending_calls == peeks)
+                await put(daemon, bytes(size))
+            await until(lambda: shell.is_paused)
+            await other.call(calls.CreateCursor(others_handle))  # nobody else waits
+            assert shell.rpc.pending_calls > 0
+            assert shell.transport.get_write_buffer_size() < 4 * size
+            for number in numbers:
+                answer = calls.StartReceive.RESPONSE.decode(await greedy.answer(number))
+                assert len(body(answer)) == size
+
+        play(scene)
 
     def test_a_call_with_the_largest_argument_is_taken(self, play: Play) -> None:
         async def scene(daemon: Daemon) -> None:

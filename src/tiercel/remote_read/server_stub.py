@@ -26,8 +26,8 @@ class ServerStub:
     def __init__(self, service: RemoteReadService) -> None:
         self._service = service
 
-    def take_all(self, connection: ServerConnection, events: Sequence[Event]) -> None:
-        """Take events that arrived together.
+    def take_all(self, connection: ServerConnection, events: Sequence[Event]) -> Sequence[Event]:
+        """Take events that arrived together; returns those that are left for later, if answers are large.
 
         An acknowledgement with a receive behind it is not awaited: the client has already moved on.
         """
@@ -35,10 +35,13 @@ class ServerStub:
         while last >= 0 and not _is_start(events[last]):
             last -= 1
         for at, event in enumerate(events):
+            if self._service.is_full:
+                return events[at:]
             if isinstance(event, Call):
                 self._call(connection, event, is_waiting=at > last)
             else:
                 self.take(connection, event)
+        return ()
 
     def take(self, connection: ServerConnection, event: Event) -> None:
         """An event of the RemoteRead interface other than a call."""

@@ -10,6 +10,7 @@ A delivered message stays locked until its reader acknowledges it. A lost answer
 a timeout, a lost connection or an orderly close unlocks it.
 """
 
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from secrets import token_bytes
@@ -44,6 +45,7 @@ from tiercel.model.errors import (
     error_for_code,
 )
 from tiercel.model.identifiers import NULL_GUID, lookup_id_sequence
+from tiercel.model.limits import MAX_PACKET_SIZE
 from tiercel.remote_read import calls
 from tiercel.remote_read.actions import Action, CallId, Enlist, Fault, Reply
 from tiercel.remote_read.calls import RR_ACK, Received, Request, Response
@@ -65,6 +67,8 @@ _RECEIVE = ReceiveAction.RECEIVE
 # The longest delay, and the largest number, of acknowledgements that share one commit.
 _POSTPONED_S = 0.008
 _POSTPONED_MAX = 64
+# In one batch, and one more message: an answer takes several times its size until it has left.
+_ANSWERS_MAX = MAX_PACKET_SIZE
 
 Method = Callable[[CallId, Caller, Any], Response | None]
 
@@ -85,6 +89,10 @@ class RemoteReadService:
         self._postponed: list[tuple[CallId, calls.EndReceive, PendingRequest]] = []
         self._postponed_until: float | None = None
         self._has_answered = False  # the answers of this batch have left
+        self._done: deque[Waiter] = deque()  # waits that have ended, and are not answered yet
+        self._blocked: list[Waiter] = []  # the same, of clients that read no answers
+        self._answer_bytes = 0  # of the messages in `_actions`
+        self.is_blocked: Callable[[CallId], bool] = lambda _call: False
         # A method returns its response, or None if the answer comes later.
         self._methods: dict[type[Request], Method] = {
             calls.GetServerPort: self._get_server_port,
@@ -131,26 +139,49 @@ class RemoteReadService:
         others: list[Effect] = []
         for effect in effects:
             if isinstance(effect, Completed):
-                request = self._requests.of_waiter(effect.waiter)
-                if request is not None:
-                    self._complete(request, effect.waiter)
-                if request is not None or effect.waiter in self._dropped:
+                if self._requests.of_waiter(effect.waiter) is not None:
+                    self._done.append(effect.waiter)
+                    continue
+                if effect.waiter in self._dropped:
                     continue
             elif isinstance(effect, Answered) and effect.answer in _OUTCOMES:
                 self._enlisted.discard(effect.transaction)
             others.append(effect)
         self._dropped.clear()
+        self._answer_waits()
         return others
+
+    def _answer_waits(self) -> None:
+        """One message may answer hundreds of waits: the others follow when their clients have read some."""
+        while self._done and not self.is_full:
+            waiter = self._done.popleft()
+            request = self._requests.of_waiter(waiter)
+            if request is not None and self.is_blocked(request.call):
+                self._blocked.append(waiter)
+            elif request is not None:  # else its call was abandoned meanwhile
+                self._complete(request, waiter)
+
+    def unblock(self) -> None:
+        """A client reads its answers again."""
+        self._done.extendleft(reversed(self._blocked))
+        self._blocked.clear()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the answers of this batch are as large as they may be: no more calls are taken then."""
+        return self._answer_bytes >= _ANSWERS_MAX
 
     def take_actions(self) -> list[Action]:
         self._has_answered = True
         actions, self._actions = self._actions, []
+        self._answer_bytes = 0
         return actions
 
     @property
     def next_deadline(self) -> float | None:
         """The next time limit of a delivered or postponed message, on the clock of `begin`."""
-        return earliest(self._requests.next_deadline, self._postponed_until)
+        now = self._now if self._done else None
+        return earliest(self._requests.next_deadline, self._postponed_until, now)
 
     @property
     def handle_count(self) -> int:
@@ -397,6 +428,7 @@ class RemoteReadService:
         subqueue = (path.subqueue if path is not None else None) or ""
         address = self._engine.peers.seen(packet.source_queue_manager) or ""
         data = serve(packet, found.record, subqueue=subqueue, address=address)
+        self._answer_bytes += len(data)
         limits = request.arguments.max_body_size, request.arguments.max_compound_message_size
         # The sequence id is the lookup id without its priority, which the packet has (MQRR trap 15).
         sequence = lookup_id_sequence(found.lookup_id)

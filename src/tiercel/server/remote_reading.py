@@ -3,17 +3,17 @@
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast
 
-from tiercel.remote_read.actions import Action, Enlist, Fault
+from tiercel.remote_read.actions import Action, CallId, Enlist, Fault
 from tiercel.remote_read.calls import REMOTE_READ, TOKEN_MAX_BYTES
 from tiercel.remote_read.server_stub import ServerStub
 from tiercel.remote_read.service import RemoteReadService
 from tiercel.rpc.associations import Associations
 from tiercel.rpc.endpoint_mapper import ENDPOINT_MAPPER, EndpointMapper, MappedEndpoint
 from tiercel.rpc.security import Providers
-from tiercel.rpc.server import Call, Limits, ServerConnection, Service
+from tiercel.rpc.server import Call, Event, Limits, ServerConnection, Service
 from tiercel.server import log
 from tiercel.server.config import Endpoint, RemoteReadOptions
 from tiercel.server.connection_limits import ConnectionLimits, Standing
@@ -59,6 +59,8 @@ class RemoteReading:
         self._by_rpc: dict[object, RpcConnection] = {}
         self._touched: dict[RpcConnection, None] = {}  # may have something to send
         self._unhurried: dict[RpcConnection, None] = {}  # have answers that no call waits for
+        self._later: dict[RpcConnection, list[Event]] = {}  # calls that wait until answers have left
+        service.is_blocked = self._is_blocked
         self._timer: asyncio.TimerHandle | None = None
         self._heard: set[RpcConnection] = set()  # sent something since the last batch
         self.port = 0
@@ -129,8 +131,27 @@ class RemoteReading:
 
     def feed_received(self, arrived: "tuple[RpcConnection, bytes]") -> None:
         connection, data = arrived
+        events = connection.rpc.receive(data)
+        if connection in self._later:
+            self._later[connection] += events
+        else:
+            self._take(connection, events)
+
+    def feed_later(self, connection: "RpcConnection") -> None:
+        """Goes on with a connection whose client has read the answers so far."""
+        self.service.unblock()
+        self._take(connection, self._later.pop(connection, ()))
+
+    def _take(self, connection: "RpcConnection", events: Sequence[Event]) -> None:
         self._touched[connection] = None
-        self._stub.take_all(connection.rpc, connection.rpc.receive(data))
+        left = self._stub.take_all(connection.rpc, events)
+        if left:
+            self._later[connection] = list(left)
+
+    def _is_blocked(self, call: CallId) -> bool:
+        """Whether the client of the call does not read its answers."""
+        shell = self._by_rpc.get(cast("tuple[object, object]", call)[0])
+        return shell is not None and shell.is_paused
 
     def feed_lost(self, connection: "RpcConnection") -> None:
         """Abandon the calls of the connection; with the last one of its group, also the handles."""
@@ -140,6 +161,7 @@ class RemoteReading:
         self._by_rpc.pop(connection.rpc, None)
         self._touched.pop(connection, None)
         self._unhurried.pop(connection, None)
+        self._later.pop(connection, None)
 
     # Actions of the service, after the commit.
 
@@ -157,6 +179,9 @@ class RemoteReading:
             self._unhurried.pop(connection, None)
         self._touched.clear()
         self._heard.clear()
+        for connection in list(self._later):
+            if not connection.is_paused:
+                self.put(self.feed_later, connection)
         if self._unhurried and self._timer is None:
             self._timer = self._loop.call_later(_UNHURRIED_S, self._flush_unhurried)
 
@@ -175,6 +200,7 @@ class RpcConnection(asyncio.Protocol):
         self._owner = owner
         self._service = service
         self._was_made = False
+        self.is_paused = False
         self._deadline: asyncio.TimerHandle | None = None
         self._reason = ""  # we closed it
 
@@ -215,10 +241,13 @@ class RpcConnection(asyncio.Protocol):
     # Clients that stop reading are paused.
 
     def pause_writing(self) -> None:
+        self.is_paused = True
         self.transport.pause_reading()
 
     def resume_writing(self) -> None:
+        self.is_paused = False
         self.transport.resume_reading()
+        self._owner.put(self._owner.feed_later, self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._deadline is not None:
