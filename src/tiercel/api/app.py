@@ -16,6 +16,7 @@ from tiercel.api import models, problems
 from tiercel.api.context import Api
 from tiercel.api.paths import API
 from tiercel.api.routes import (
+    accounts,
     console,
     consumers,
     dead,
@@ -63,6 +64,7 @@ _ROUTERS: Final = (
     why,
     queue_manager,
     tokens,
+    accounts,
     me,
     events,
     openapi,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request
@@ -30,6 +31,8 @@ from tiercel.api.body_decoder import BodyDecoder
 from tiercel.api.events import Events
 from tiercel.api.message_searcher import MessageSearcher
 from tiercel.api.receiving import Receiver
+from tiercel.security.accounts import Accounts
+from tiercel.server.account_file import AccountFile
 from tiercel.server.config import ApiOptions
 from tiercel.server.connection_limits import ConnectionLimits
 from tiercel.server.daemon import Daemon
@@ -73,6 +76,17 @@ class Api:
         self.bulk = Bulk(runner, self.searcher, self.operations)
         self.editing = Editing(runner)
         self.why = Why(runner)
+        self._account_file: AccountFile | None = None
+
+    @property
+    def accounts(self) -> Accounts:
+        """Those of `[accounts]` now; the daemon reports a file that it cannot use."""
+        file = "" if self.daemon is None else self.daemon.config.accounts.file
+        if not file:
+            return Accounts()
+        if self._account_file is None or self._account_file.path != Path(file):
+            self._account_file = AccountFile(Path(file))
+        return self._account_file.all
 
 
 class Intake:

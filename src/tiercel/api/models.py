@@ -51,7 +51,9 @@ class QueueProperties(RequestModel):
     base_priority: int = 0
     multicast_address: str | None = None
     type: str = Field(default="00000000-0000-0000-0000-000000000000", description="a GUID of the application")
-    security: str = Field(default="", description="a security descriptor in SDDL")
+    security: str = Field(
+        default="", description="a security descriptor in SDDL; entries may name accounts of `[accounts]`"
+    )
 
 
 class NewQueue(QueueProperties):
@@ -331,6 +333,15 @@ class Explanation(ResponseModel):
     error: str | None  # that sending would give
     fix: str | None
     findings: list[ExplainFinding]
+
+
+class Account(ResponseModel):
+    name: str
+    sid: str
+
+
+class AccountList(ResponseModel):
+    accounts: list[Account]
 
 
 class AccessToken(ResponseModel):

@@ -22,5 +22,13 @@ class AccountFile:
     def __init__(self, path: Path, report: Callable[[str], None] = lambda _problem: None) -> None:
         self._file = Watched(path, read, Accounts(), report)
 
+    @property
+    def all(self) -> Accounts:
+        return self._file.value
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
+
     def find(self, user: str, domain: str) -> Account | None:
         return self._file.value.find(user, domain)

@@ -1,12 +1,13 @@
 """Queues: list, create, show, change, delete, purge."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Query, Request, Response
 
+from tiercel.admin.account_names import with_sids
 from tiercel.admin.queues import DEFAULT_KINDS, QueueKind
 from tiercel.admin.samples import KEPT
-from tiercel.api.context import Context, about, answer
+from tiercel.api.context import Api, Context, about, answer
 from tiercel.api.models import (
     Counts,
     NewQueue,
@@ -59,7 +60,10 @@ async def create_queue(api: Context, request: Request, new: NewQueue) -> Respons
     """201 for a new queue; 200 for an existing one with `exist_ok`."""
     about(request, subject=new.path_name)
     queue, is_new = await api.queues.create(
-        new.path_name, new.properties, transactional=new.transactional, exist_ok=new.exist_ok
+        new.path_name,
+        _without_names(api, new.properties),
+        transactional=new.transactional,
+        exist_ok=new.exist_ok,
     )
     return answer(queue, 201 if is_new else 200)
 
@@ -87,7 +91,17 @@ async def change_queue(
 ) -> Response:
     changes = properties.model_dump(exclude_unset=True)
     about(request, changes=", ".join(f"{name}={value}" for name, value in changes.items()))
-    return answer(await api.queues.change(queue, changes))
+    return answer(await api.queues.change(queue, _without_names(api, changes)))
+
+
+def _without_names(api: Api, properties: dict[str, Any]) -> dict[str, Any]:
+    """With SIDs instead of the accounts that the access list names."""
+    security = properties.get("security")
+    return (
+        {**properties, "security": with_sids(security, api.accounts)}
+        if isinstance(security, str)
+        else properties
+    )
 
 
 @router.delete("/queues/{queue}", **needs(Role.ADMIN, audit="delete queue"), response_model=Counts)

@@ -1,5 +1,6 @@
 // The access list of a queue: SDDL as text, and as a table that changes the text.
 import { html } from "./html.js";
+import { get, useData } from "./api.js";
 
 const WHO = { WD: "Everyone", AN: "Anonymous", AU: "Authenticated users", BA: "Administrators", SY: "System", BU: "Users", BG: "Guests", CO: "Creator", OW: "Owner" };
 const BITS = {
@@ -9,7 +10,8 @@ const BITS = {
 };
 const SEND = 0x4;
 const OTHER = "other";
-const NOBODY = "S-1-0-0"; // until its SID is typed
+const NOBODY = "S-1-0-0"; // until another one is typed
+const NONE = { accounts: [] };
 const SHOWN = [["Send", 0x4], ["Peek", 0x2], ["Receive", 0x3], ["All rights", 0xf003f]];
 const LIST = /^(.*?D:(?:P|AR|AI)*)((?:\([^()]*\))*)(S:.*)?$/;
 
@@ -38,17 +40,21 @@ export function format({ before, entries, after }) {
 
 export function Rights({ text, onChange, disabled }) {
   const known = parse(text);
+  const { data } = useData((options) => (disabled ? NONE : get("/accounts", {}, options)), [disabled]); // a list that may be changed is an administrator's
+  const { accounts } = data ?? NONE;
+  const nameOf = (who) => accounts.find((each) => each.sid === who)?.name ?? who;
   const change = (at, values) => onChange(format({ ...known, entries: known.entries.map((each, index) => (index === at ? { ...each, ...values } : each)) }));
   const row = (each, at) => html`<tr>
     <th scope="row"><select aria-label=${`Account ${at + 1}`} value=${each.who in WHO ? each.who : OTHER} disabled=${disabled} onChange=${(event) => change(at, { who: event.target.value === OTHER ? NOBODY : event.target.value })}>
-        ${Object.entries(WHO).map(([token, name]) => html`<option value=${token}>${name}</option>`)}<option value=${OTHER}>Another account, by its SID</option></select>
-      ${!(each.who in WHO) && html`<input class="code below" value=${each.who} size="28" aria-label=${`SID of account ${at + 1}`} disabled=${disabled} onChange=${(event) => change(at, { who: event.target.value.trim() })} />`}</th>
+        ${Object.entries(WHO).map(([token, name]) => html`<option value=${token}>${name}</option>`)}<option value=${OTHER}>Another account, by name or SID</option></select>
+      ${!(each.who in WHO) && html`<input class="code below" value=${nameOf(each.who)} size="28" list="accounts" aria-label=${`Name or SID of account ${at + 1}`} disabled=${disabled} onChange=${(event) => change(at, { who: event.target.value.trim() })} />`}</th>
     <td data-name="Kind"><select aria-label=${`Kind of entry ${at + 1}`} value=${each.kind} disabled=${disabled} onChange=${(event) => change(at, { kind: event.target.value })}><option value="A">allow</option><option value="D">deny</option></select></td>
     ${SHOWN.map(([name, bits]) => html`<td data-name=${name}><input type="checkbox" aria-label=${`${name}, entry ${at + 1}`} disabled=${disabled} checked=${(each.mask & bits) === bits}
       onChange=${(event) => change(at, { mask: (event.target.checked ? each.mask | bits : each.mask & ~bits) >>> 0 })} /></td>`)}
     <td><button type="button" disabled=${disabled} aria-label=${`Remove entry ${at + 1}`} onClick=${() => onChange(format({ ...known, entries: known.entries.filter((_, index) => index !== at) }))}>Remove</button></td></tr>`;
   const add = () => onChange(format({ ...known, entries: [...known.entries, { kind: "A", mask: SEND, who: "WD" }] }));
-  return html`<p class="quiet">Entries count from the top: the first that names a right of the account decides. Accounts that are not listed have no rights.</p>
+  return html`<datalist id="accounts">${accounts.map((each) => html`<option value=${each.name} />`)}</datalist>
+    <p class="quiet">Entries count from the top: the first that names a right of the account decides. Accounts that are not listed have no rights.</p>
     ${known ? html`<table class="stacks"><thead><tr><th scope="col">Account</th><th scope="col">Kind</th>${SHOWN.map(([name]) => html`<th scope="col">${name}</th>`)}<th scope="col"><span class="sr">Actions</span></th></tr></thead>
         <tbody>${known.entries.map(row)}</tbody></table>
       <p class="tools"><button type="button" disabled=${disabled} onClick=${add}>Add an entry</button></p>`
