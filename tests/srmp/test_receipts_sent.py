@@ -419,3 +419,29 @@ class TestFinalStreamReceipts:
         side.store.max_bytes = side.store.size
         side.box("tsimpleq").receive()
         assert [each.commitment_receipt is not None for each in receipts(side)] == [True]
+
+
+@pytest.mark.parametrize(
+    ("host", "sent_to"),
+    [
+        ("漢字", "xn--p8s937b"),
+        ("Büro.example:8080", "xn--bro-hoa.example:8080"),
+        ("a\u2100b", "a%E2%84%80b"),  # a letter that IDNA makes "a/c" of
+        ("漢" * 80, "%E6%BC%A2" * 80),  # no name of DNS
+        ("漢..b", "%E6%BC%A2..b"),
+    ],
+)
+def test_a_host_in_other_letters_does_not_stop_the_queue_manager(host: str, sent_to: str) -> None:
+    """A stranger chooses where receipts go."""
+    store = MemoryStore()
+    side = Side(name="MACHINE2", store=store)
+    side.create("simpleq")
+    request = (
+        f"<deliveryReceiptRequest><sendTo>http://{host}/msmq/private$/r</sendTo></deliveryReceiptRequest>"
+    )
+    post(side, USER, ("<Msmq ", f'<services se:mustUnderstand="1"><durable/>{request}</services><Msmq '))
+    for each in (side, Side(name="MACHINE2", store=store)):  # and after a restart
+        number = each.connect()
+        (data,) = each.sent()
+        assert read_http_request(data).head.header("Host") == sent_to
+        each.run(lambda each=each, number=number: each.srmp.disconnected(number))  # type: ignore[misc]

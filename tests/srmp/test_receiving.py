@@ -182,6 +182,7 @@ class TestADestination:
             ("machine2.", OK),
             ("public.example.", OK),
             ("machine2..", BAD_REQUEST),
+            ("Büro.example", OK),
             ("machine2.example.test", OK),
             ("localhost", OK),
             ("127.0.0.1", OK),
@@ -193,7 +194,7 @@ class TestADestination:
         ],
     )
     def test_is_local_by_name_alias_or_address(self, host: str, status: int) -> None:
-        side = Side(name="MACHINE2", settings=Settings(aliases=("Public.example",)))
+        side = Side(name="MACHINE2", settings=Settings(aliases=("Public.example", "xn--bro-hoa.example")))
         side.create("simpleq")
         assert side.post(envelope(changed("02_msmq_element", "//machine2", f"//{host}"))) == status
 

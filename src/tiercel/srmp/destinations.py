@@ -8,7 +8,7 @@ from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.format_name import DirectFormatName
 from tiercel.srmp.context import Context
-from tiercel.srmp.queue_urls import read_url
+from tiercel.srmp.queue_urls import ascii_host, read_url
 from tiercel.srmp.redirections import Redirections
 
 _ORDER_QUEUE = "private$\\order_queue$"
@@ -78,7 +78,7 @@ class Destinations:
         The dot after a name says that it is complete: RFC 3986 3.2.2.
         """
         host = name.host.casefold().removesuffix(".")
-        if host in {alias.casefold() for alias in self._context.settings.aliases}:
+        if ascii_host(host) in {ascii_host(alias.casefold()) for alias in self._context.settings.aliases}:
             return True
         return self._engine.queues.is_own_name(host) or _is_loopback(host)
 

@@ -95,7 +95,11 @@ class QueueSender:
     def _connect(self) -> None:
         """Connecting to the Host: [MC-MQSRM] 3.1.7.9; the URL of an outbound redirection has the host."""
         url = self._context.redirections.current.outbound_of(write_url(self._name))
-        host, port, is_tls = endpoint_of(url)
+        try:
+            host, port, is_tls = endpoint_of(url)
+        except ValueError as problem:  # a name from a stranger must not end the queue manager
+            self._failed(ConnectionStatus.DNS_FAILURE, str(problem))
+            return
         proxy, self._prefix = self._context.settings.proxy, b""
         self.connection = self._context.new_connection()
         self._dialled[self.connection] = self

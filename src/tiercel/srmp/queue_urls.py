@@ -5,7 +5,7 @@
 
 import re
 from typing import NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from tiercel.model.errors import IllegalFormatNameError
 from tiercel.model.format_name import (
@@ -17,6 +17,12 @@ from tiercel.model.format_name import (
 from tiercel.srmp.limits import URL_MAX_CHARACTERS
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
+# The library's own parser refuses names that a format name may have.
+_AUTHORITY = re.compile(
+    r"(https?)://(?:[^/?#@]*@)?(\[[^\]/]+\]|[^/?#@:]+)(?::([0-9]{0,6}))?(?=[/?#]|$)", re.IGNORECASE
+)
+_PORT_MAX = 65_535
+_DNS_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _MSMQ = "MSMQ:"
 _DIRECT = re.compile(r"DIRECT=(.*)", re.IGNORECASE | re.DOTALL)
 
@@ -93,7 +99,7 @@ def write_in_list(name: FormatName) -> str:
 def request_target(url: str) -> str:
     """Path and query of a URL in lower case, as queue managers put them into the request line (SRMP-003)."""
     path = url.partition("://")[2].partition("/")[2]
-    return "/" + quote(path.lower(), safe="/?=&$!'()*+,;:@~.-_%#")
+    return "/" + quote(path.lower(), safe="/?=&$!'()*+,;:@~.-_%#", errors="replace")  # surrogates, in a query
 
 
 class Endpoint(NamedTuple):
@@ -105,17 +111,31 @@ class Endpoint(NamedTuple):
 def endpoint_of(url: str) -> Endpoint:
     """What to connect for a URL, with or without a path."""
     _check_length(url)
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as problem:
-        raise ValueError(f"{url[:80]!a} is not a URL: {problem}") from None
-    if not is_url(url) or not parts.hostname:
+    found = _AUTHORITY.match(url)
+    if found is None:
         raise ValueError(f"{url[:80]!a} is not an http or https URL with a host")
-    is_tls = parts.scheme == "https"
-    return Endpoint(parts.hostname, port or (443 if is_tls else 80), is_tls)
+    scheme, host, port = found.groups()
+    if port and int(port) > _PORT_MAX:
+        raise ValueError(f"{url[:80]!a} is not a URL: the port must be at most {_PORT_MAX}")
+    is_tls = scheme.lower() == "https"
+    host = ascii_host(host.removeprefix("[").removesuffix("]")).lower()
+    return Endpoint(host, int(port or 0) or (443 if is_tls else 80), is_tls)
 
 
 def host_of(url: str) -> str:
     """The Host header for a URL."""
-    return url.partition("://")[2].partition("/")[0]
+    host, colon, port = url.partition("://")[2].partition("/")[0].rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()):
+        host, colon, port = host + colon + port, "", ""
+    return ascii_host(host) + colon + port
+
+
+def ascii_host(host: str) -> str:
+    """A name in other letters as DNS and the Host header have it; one that DNS cannot have is escaped."""
+    if host.isascii():
+        return host
+    try:
+        name = host.encode("idna").decode("ascii")
+    except UnicodeError:
+        name = ""
+    return name if _DNS_NAME.fullmatch(name) else quote(host)  # some letters stand for "/" or "?"
