@@ -23,7 +23,7 @@ from bench_data import HOST, INCOMING, Daemon, ask
 import tiercel
 
 TARGET = r".\private$\target"
-CHUNKS, ROWS, BODY = 16, 8192, b"x" * 1024
+CHUNKS, ROWS, BODY = 32, 4096, b"x" * 1024
 INFINITE_KIB = 0xFFFF_FFFF
 
 

@@ -194,7 +194,9 @@ class Managers:
     def _take(self, at: Offsets, end: Offsets, budget: Budget) -> Offsets:
         """Claim until the limits are reached or no queue manager has more."""
         is_poll = end == at and not self._available_now
-        asked = [lane for lane in self._usable() if lane.is_free]  # each for one message, at least
+        # Each for one message, at least; but what was claimed ahead up to the limits needs no rest, for which
+        # the batch would wait.
+        asked = [lane for lane in self._usable() if lane.is_free and not _is_served(lane, at, end)]
         share = budget.shared(max(len(asked), 1))
         while not budget.is_spent:
             for lane in asked:
@@ -239,7 +241,7 @@ class Managers:
             if not lane.is_free or not _is_attached(lane):
                 continue
             guid = lane.consumer.queue_manager
-            if lane in full and end.part(guid) != at.part(guid):
+            if lane in full and _is_served(lane, at, end):
                 lane.start(self._claim(lane, at, end, limit.shared(len(full)), 0))
             elif self._options.ack_timing == "eager" and not lane.consumer.is_acknowledged(at.part(guid)):
                 lane.start(partial(lane.consumer.acknowledge, at.part(guid)))
@@ -398,6 +400,12 @@ def _claim_or_wait(
     while (found := consumer.claim(begin, share, dict(ends))) == begin and time.monotonic() < deadline:
         time.sleep(_POLL_S)
     return found
+
+
+def _is_served(lane: Lane, at: Offsets, end: Offsets) -> bool:
+    """Whether the batch has all that the lane was asked for."""
+    guid = lane.consumer.queue_manager
+    return lane.is_full and end.part(guid) != at.part(guid)
 
 
 def _is_known(lane: Lane) -> bool:

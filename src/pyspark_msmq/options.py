@@ -273,7 +273,7 @@ class WriteOptions(Connection):
     txn_version: int | None = _optional("txnVersion", lambda text: _count(text) if text.strip("0 ") else 0)
     transactional: str = _option("transactional", _one_of("auto", "true", "false"), "auto")
     sign: bool = _option("sign", _flag, "false")
-    max_batch_bytes: int = _option("maxBatchBytes", _chunk_size, "8m")
+    max_batch_bytes: int = _option("maxBatchBytes", _chunk_size, "4m")
     checkpoint_location: str | None = _optional("checkpointLocation", _text)  # Spark's own option, passed on
 
 

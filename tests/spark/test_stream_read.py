@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 from pyspark_msmq import schema
 from pyspark_msmq.consumer import FencedError
@@ -302,6 +302,19 @@ class TestAhead:
         assert [_last(each) for each in (first, second, third)] == [2, 4, 5]
         assert reader.latestOffset(third, limit) == third
         assert self.held(daemon, "ahead") == []
+
+    def test_a_batch_that_was_claimed_ahead_does_not_wait_for_a_rest(
+        self, consuming: Callable[..., ConsumeReader], daemon: Served, queue: str
+    ) -> None:
+        """Two messages leave some bytes of the limit; after a rest, nothing would be claimed ahead."""
+        reader, limit = consuming("no-rest", maxBytesPerTrigger="3k"), ReadMaxBytes(3 << 10)
+        daemon.send(queue, *["x" * 1000] * 8)
+        end = reader.initialOffset()
+        for batch in range(3):
+            end = reader.latestOffset(end, limit)
+            settle(reader)
+            assert _last(end) == 2 * (batch + 1)
+            assert self.held(daemon, "no-rest") == [4]
 
     def test_one_that_is_not_full_has_nothing_claimed(
         self, consuming: Callable[[str], ConsumeReader], send: Send, daemon: Served

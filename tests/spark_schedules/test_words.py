@@ -22,7 +22,7 @@ TWO = ReadMaxRows(2)
 
 def words() -> dict[str, list[str]]:
     """The texts in italics of each row."""
-    table = PAGE.read_text("utf-8").partition("### When a query refuses")[2].partition("\n## ")[0]
+    table = PAGE.read_text("utf-8").partition("### Errors and what to do")[2].partition("\n## ")[0]
     return {what: re.findall(r"\*([^*]+)\*", said) for what, said in ROW.findall(table)}
 
 
