@@ -76,7 +76,8 @@ class Invariants:
         self._history_holds = history_holds
         self._evidence: defaultdict[str, Evidence] = defaultdict(Evidence)
         self._by_id: dict[bytes, SentMessage] = {}
-        self._told: defaultdict[str, set[int]] = defaultdict(set)  # classes of FinalAcks, by message id
+        # Classes of acknowledgements from elsewhere, by the machine that got them and the message id.
+        self._told: defaultdict[tuple[Machine, str], set[int]] = defaultdict(set)
         self._problems: list[str] = []
         self._expired_acknowledgements = 0
         self._is_exact = not any(machine.was_short for machine in machines)
@@ -125,8 +126,8 @@ class Invariants:
         for data in machine.store.spaces[Keyspace.DISCARDS].values():
             line = Discard(**json.loads(data))
             self._expired_acknowledgements += _is_expired_acknowledgement(line)
-            if line.reason.startswith(_REPORTED) and line.queue.startswith("outgoing queue"):
-                self._told[line.message_id].add(line.message_class)
+            if line.reason.startswith(_REPORTED):
+                self._told[machine, line.message_id].add(line.message_class)
             if _is_no_evidence(line) or self._is_of_a_receipt(line):
                 continue
             if machine.was_short and not line.label:
@@ -228,7 +229,7 @@ class Invariants:
         elsewhere = [*at_target, *(each for each in at_source if each[0] is not sent.source)]
         kinds = [line.message_class for _, line in elsewhere]
         # A router that refuses a message sends no OrderAck: it ends with the FinalAck (MQQB T17).
-        was_told = not self._told[str(sent.id)].isdisjoint(kinds)
+        was_told = not self._told[sent.source, str(sent.id)].isdisjoint(kinds)
         for machine, line in list(at_source):
             is_final = line.queue.endswith(_AWAITING) or line.message_class in kinds
             if sent.is_transactional and machine is sent.source and is_final:
