@@ -445,3 +445,31 @@ def test_a_host_in_other_letters_does_not_stop_the_queue_manager(host: str, sent
         (data,) = each.sent()
         assert read_http_request(data).head.header("Host") == sent_to
         each.run(lambda each=each, number=number: each.srmp.disconnected(number))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", ["deliveryReceiptRequest", "commitmentReceiptRequest"])
+def test_a_receipt_cannot_be_asked_for_in_a_journal(side: Side, name: str) -> None:
+    """No packet can name a journal: receiving the message failed, and it was gone."""
+    others = f"<deliveryReceiptRequest><sendTo>{DELIVERY_TO}</sendTo></deliveryReceiptRequest>"
+    commitment = f"<sendTo>{COMMITMENT_TO}</sendTo><positiveOnly/>"
+    others += f"<commitmentReceiptRequest>{commitment}</commitmentReceiptRequest>"
+    journal = others.replace(
+        f"<{name}><sendTo>http://machine1/MSMQ/private$/", f"<{name}><sendTo>http://h/msmq/q;journal?"
+    )
+    for request, status in (others, 200), (journal, 400):
+        services = f'<services se:mustUnderstand="1">{request}</services><Msmq '
+        data = document(USER).replace(b"<Msmq ", services.encode(), 1)
+        assert side.post(with_envelope(USER, data).encode()) == status
+    assert len(side.box("simpleq").bodies()) == 1
+
+
+def test_a_stored_message_that_asks_for_it_can_be_received(
+    side: Side, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tiercel.srmp.envelope_reader._url", str)  # as in 0.2
+    delivery = f"<deliveryReceiptRequest><sendTo>{DELIVERY_TO}</sendTo></deliveryReceiptRequest>"
+    commitment = "<sendTo>http://h/msmq/q;journal</sendTo><positiveOnly/>"
+    request = f"{delivery}<commitmentReceiptRequest>{commitment}</commitmentReceiptRequest>"
+    post(side, USER, ("<Msmq ", f'<services se:mustUnderstand="1">{request}</services><Msmq '))
+    assert side.box("simpleq").receive().body == read(USER).body.content  # type: ignore[union-attr]
+    assert len(receipts(side)) == 1

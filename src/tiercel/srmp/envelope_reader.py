@@ -193,7 +193,9 @@ def _text(element: Element) -> str:
 
 
 def _url(text: str) -> str:
-    read_url(text)
+    """Where receipts go."""
+    if read_url(text).is_read_only:
+        raise ValueError(f"{text[:80]!a} is a queue that nobody can send to")
     return text
 
 

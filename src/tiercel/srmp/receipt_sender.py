@@ -80,7 +80,9 @@ class ReceiptSender:
         return Stamp(self._engine.numbering.new_message_id(), self._engine.seconds)
 
     def _post(self, receipt: Envelope, to: str, *, recoverable: bool) -> None:
-        self._engine.delivery.post(self._packet(receipt, recoverable=recoverable), read_url(to))
+        name = read_url(to)
+        if not name.is_read_only:  # else no packet can name it; messages of 0.2 may still ask for that
+            self._engine.delivery.post(self._packet(receipt, recoverable=recoverable), name)
 
     def _packet(self, receipt: Envelope, *, recoverable: bool) -> UserMessage:
         """The message that contains the request of a receipt."""
