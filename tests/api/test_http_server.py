@@ -5,6 +5,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,12 @@ from starlette.types import Message
 
 from data.served import PATIENCE_S
 from data.test_authorization import certificate
+from tiercel.api.authorization import ADMITTED, TokenAuthorization
 from tiercel.api.http_server import PunctualHttp, Serving
 from tiercel.api.listening import tls_context
 from tiercel.api.problems import HANDLERS
+from tiercel.model.errors import AccessDeniedError
+from tiercel.security.tokens import Role
 from tiercel.server.config import ApiOptions
 from tiercel.server.connection_limits import ConnectionLimits
 
@@ -43,12 +47,19 @@ async def _slow(_request: Request) -> Response:
     return PlainTextResponse("slow")
 
 
+async def _large(request: Request) -> Response:
+    if "authorization" in request.headers:
+        request.scope["state"][ADMITTED] = True
+    return PlainTextResponse(bytes(12 << 20))
+
+
 @asynccontextmanager
 async def serving(**options: Any) -> AsyncIterator[Address]:
     app = Starlette(
         routes=[
             Route("/echo", _echo, methods=["POST"]),
             Route("/slow", _slow),
+            Route("/large", _large),
             Route("/denied", _denied, methods=["POST"]),
         ]
     )
@@ -227,6 +238,47 @@ def test_half_requests_do_not_keep_others_out() -> None:
             return said
 
     assert asyncio.run(main()).endswith(b"hello")
+
+
+@pytest.mark.parametrize("is_admitted", [False, True])
+def test_answers_that_are_not_read_keep_others_out_only_if_a_token_asked(is_admitted: bool) -> None:
+    """Some answers are for everybody, as the description of the API."""
+
+    async def main() -> tuple[bytes, list[bytes]]:
+        async with serving(http=PunctualHttp, limits=ConnectionLimits("test", 2, 2)) as address:
+            header = b"Authorization: Bearer x\r\n" if is_admitted else b""
+            unread = [await asyncio.open_connection(*address, limit=1024) for _ in range(2)]
+            for reader, writer in unread:
+                for kept in (b"keep-alive", b"close"):
+                    writer.write(b"GET /large HTTP/1.1\r\nConnection: %b\r\n%b\r\n" % (kept, header))
+                assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(b"POST /echo HTTP/1.1\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello")
+            said = await rest(reader)
+            whole = [await rest(each) for each, _ in unread]
+            for _, other in [*unread, (reader, writer)]:
+                other.close()
+            return said, whole
+
+    said, whole = asyncio.run(main())
+    if is_admitted:
+        assert b" 503 " in said
+        assert [len(each) > 24 << 20 for each in whole] == [True, True]
+    else:
+        assert said.endswith(b"hello")
+
+
+def test_requests_with_a_token_are_marked(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(f"boss admin {sha256(b'secret').hexdigest()}\n", "ascii")
+    file.chmod(0o600)
+    authorization = TokenAuthorization(str(file), "API", "api")
+    for token, is_admitted in ((b"secret", True), (b"other", False)):
+        headers = [(b"authorization", b"Bearer " + token)]
+        request = Request({"type": "http", "headers": headers, "state": {}})
+        with suppress(AccessDeniedError):
+            authorization.check(request, Role.READ)
+        assert (ADMITTED in request.scope["state"]) == is_admitted
 
 
 def test_one_address_has_a_limit_of_its_own() -> None:

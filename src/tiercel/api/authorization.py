@@ -17,6 +17,7 @@ from tiercel.server import log
 from tiercel.server.config import Endpoint, is_loopback
 from tiercel.server.token_file import TokenFile
 
+ADMITTED: Final = "admitted"  # in the state of a request: its client has a role that it needs
 ANYBODY: Final = "anybody on this computer"
 
 
@@ -147,6 +148,10 @@ class TokenAuthorization:
         return None if digest is None else tokens.find_digest(digest)
 
     def check(self, request: Request, role: Role) -> None:
+        self._check(request, role)
+        setattr(request.state, ADMITTED, True)
+
+    def _check(self, request: Request, role: Role) -> None:
         if self._tokens is None:
             self._check_host(request)
             return

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.utils import get_remote_addr
 
+from tiercel.api.authorization import ADMITTED
 from tiercel.server import log
 from tiercel.server.connection_limits import ConnectionLimits, Standing
 from tiercel.server.tls import RenewableContext, TlsHandshake
@@ -177,9 +178,13 @@ class PunctualHttp(HttpToolsProtocol):
 
     @property
     def standing(self) -> Standing:
+        """Of those that have no token, one that does not read what everybody may ask for is not in use."""
         if self.cycle is None:
             return Standing.STRANGER
-        return Standing.IDLE if self.cycle.response_complete else Standing.BUSY
+        if self.cycle.response_complete:
+            return Standing.IDLE
+        is_admitted = self.cycle.scope["state"].get(ADMITTED, False)
+        return Standing.BUSY if is_admitted or not self.flow.write_paused else Standing.STRANGER
 
     def evict(self) -> None:
         assert self._socket is not None
