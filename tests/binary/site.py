@@ -57,6 +57,7 @@ P = TypeVar("P")
 T = TypeVar("T")
 
 NOW = 1_700_000_000
+REMOVED_MS = 5  # after the acknowledgement of stored messages, at most
 UPTIME_S = 1_000.0
 SYSTEM = Token.local_system()
 PEER = UUID("11ea26c6-b6e6-4997-9595-9150557358d1")
@@ -217,7 +218,11 @@ class Site:
         assert self.outgoing(to).state is state
 
     def bodies(self, to: str = THERE) -> list[bytes]:
-        """Of all messages in a queue of its own, or those it still holds for another, in flight or not."""
+        """Of all messages in a queue of its own, or those it still holds for another, in flight or not.
+
+        What is stored and acknowledged is removed a moment later.
+        """
+        self.wait(REMOVED_MS)
 
         def read() -> list[bytes]:
             queue, at, found = self.state(to), 0, []

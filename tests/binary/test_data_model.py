@@ -42,6 +42,7 @@ class TestOutgoingQueue:
         pair.left.send(b"1")
         pair.settle()
         pair.sleep(1)
+        pair.sleep(1)
         assert (pair.left.outgoing().message_count, pair.right.state().count) == (0, 1)
         pair.cut()
         pair.is_nameless = True

@@ -25,6 +25,7 @@ def test_the_journal_gets_its_copy_with_the_session_ack(
     net.settle()
     assert (hand.bodies, here.journal.bodies()) == ([b"1"], [])
     hand.ack()
+    net.sleep(1)
     assert (box.state.count, here.journal.bodies()) == (0, [b"1"] * is_wanted)
 
 

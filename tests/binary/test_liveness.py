@@ -277,6 +277,7 @@ class TestTryingAgain:
         pair.drop = lambda _side, _action: False
         pair.sleep(5)
         pair.sleep(1)
+        pair.sleep(1)
         assert pair.left.protocol.sessions[0].flight.sent == 3
         assert (pair.right.state().count, pair.left.outgoing().message_count) == (3, 0)
 

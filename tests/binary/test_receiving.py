@@ -266,4 +266,5 @@ class TestAcknowledgementsOfAcknowledgements:
             here.to(hand, "admin").send(b"1", message_class=kind, positive_journaling=True)
         net.settle()
         hand.ack()
+        net.sleep(1)
         assert [each.message_class for each in here.journal.messages()] == [MessageClass.NORMAL]

@@ -22,7 +22,7 @@ from tiercel.wire.internal_packets import SessionAck
 from tiercel.wire.order_ack import build_order_ack
 from tiercel.wire.user_message import UserMessage
 
-from .site import NOW, PEER, SYSTEM, THERE, Peer, Site, letter
+from .site import NOW, PEER, REMOVED_MS, SYSTEM, THERE, Peer, Site, letter
 
 RECOVERABLE = DeliveryGuarantee.RECOVERABLE
 ALL = (1 << 32) - 1
@@ -102,7 +102,7 @@ class TestARun:
         assert peer.hears_messages() == [b"001", b"002", b"004", b"005"]
         assert site.state().stored_count == len(site.bodies()) == 4
         peer.acks(4, 1, 0b1111)
-        assert site.state().stored_count == len(site.bodies()) == 0
+        assert len(site.bodies()) == site.state().stored_count == 0
         assert len(site.store.spaces[Keyspace.DAMAGED]) == 1
 
     def test_expired_messages_in_it_are_not_sent(self, site: Site) -> None:
@@ -298,6 +298,7 @@ class TestCrash:
                 if transactional:
                     order_ack = build_order_ack(MessageId(PEER, 1), NOW, site.guid, sequence, 20)
                     peer.sends(order_ack.data)
+                site.wait(REMOVED_MS)
                 ended = point
             except Crash:
                 pass

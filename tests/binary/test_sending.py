@@ -168,6 +168,7 @@ class TestSending:
             net.settle()
             assert hand.bodies[-1:] == [b"1"]
         hand.ack()
+        net.sleep(1)
         hand.clear()
         here.kill()
         net.settle()

@@ -13,6 +13,7 @@ from uuid import UUID
 from tiercel.binary.actions import Action, SessionEvent
 from tiercel.binary.certificate import Certificate
 from tiercel.binary.context import Context
+from tiercel.binary.deliveries import Deliveries
 from tiercel.binary.flight import Acked, Entry
 from tiercel.binary.incoming import Incoming
 from tiercel.binary.lookups import Lookups
@@ -58,6 +59,7 @@ class BinaryProtocol(CarrierMachine[Action]):
         self._engine = engine
         self._context = Context(settings, engine.queue_manager)
         self._incoming = Incoming(self._context, engine)
+        self._deliveries = Deliveries(self._context, engine.outgoing)
         self._pinging = Pinging(self._context, self.is_full)
         self._lookups = Lookups(self._context)
         self._own = encode_guid(engine.queue_manager.identifier)
@@ -88,6 +90,7 @@ class BinaryProtocol(CarrierMachine[Action]):
         Timers run after the inputs: a session must not end because we were too busy to read from it.
         """
         self._context.timers.run(self._context.now)
+        self._deliveries.flush(is_written=self._engine.has_changes)
         # After all their acknowledgements, which often come in several packets: then the runs are long.
         for session in self._acknowledging:
             self._serve_all(session)
@@ -308,6 +311,8 @@ class BinaryProtocol(CarrierMachine[Action]):
                 continue
             if taken.numbers:
                 self._streams[taken.queue].session_acked(entry, mask)
+            elif entry.is_recoverable:
+                self._deliveries.add(entry, mask)
             else:
                 run.append(taken.part(mask))
         self._engine.outgoing.delivered(run)
@@ -315,6 +320,7 @@ class BinaryProtocol(CarrierMachine[Action]):
 
     def closed(self, session: Session) -> None:
         """Gives back what was on its way: [MS-MQQB] 3.1.5.9."""
+        self._deliveries.end()  # first: a queue that is empty may be retired
         self._sessions.pop(session.connection, None)
         of_peer = self._by_guid.get(session.remote_guid, {})
         of_peer.pop(session, None)
