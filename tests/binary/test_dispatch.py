@@ -5,13 +5,16 @@ outgoing queue sends by itself, which is externally equivalent (SRMP trap 45): c
 are ready, queues of one next hop take turns by their base priority, and each gives its best message.
 """
 
+from uuid import UUID
+
 import pytest
 
 from carrier import HttpCarrier, Post
 from tiercel.binary.actions import Resolve
+from tiercel.model.codes import DeliveryGuarantee
 from tiercel.wire.user_message import UserMessage
 
-from .site import ADDRESS, Peer, Site
+from .site import ADDRESS, PRIVATE, Peer, Site, establish, letter
 
 QUEUES = [rf"DIRECT=TCP:{ADDRESS}\private$\q{number}" for number in (1, 2, 3)]
 
@@ -64,6 +67,28 @@ def test_messages_that_are_added_leave_without_being_asked_for() -> None:
     site.sends(b"urgent", priority=4)
     assert drained(peer) == [b"urgent", *bodies]
     assert site.bodies() == []
+
+
+@pytest.mark.conformance("DMPR-230")
+@pytest.mark.parametrize("transactional", [False, True])
+def test_messages_that_are_added_together_do_too(site: Site, *, transactional: bool) -> None:
+    site.sends(b"first")
+    peer = site.reaches()
+    assert peer.hears_messages() == [b"first"]
+    site.sends(b"1", b"2", b"3", delivery=DeliveryGuarantee.RECOVERABLE, transactional=transactional)
+    assert peer.hears_messages() == [b"1", b"2", b"3"]
+
+
+@pytest.mark.conformance("DMPR-230")
+def test_and_a_run_that_is_passed_on() -> None:
+    site = Site(routing_server=True)
+    peer, sender = site.opens(), site.accepts(UUID(int=9))
+    sender.says(establish(sender.guid), sender.parameters())
+    run = [letter(number, recoverable=True, queue=PRIVATE, source=sender.guid) for number in range(1, 8)]
+    sender.sends(*run[:2])  # then the way is known
+    assert peer.hears_messages() == [b"1", b"2"]
+    sender.sends(*run[2:])
+    assert peer.hears_messages() == [b"3", b"4", b"5", b"6", b"7"]
 
 
 @pytest.mark.conformance("DMPR-233")
