@@ -68,6 +68,20 @@ class TestReading:
             expected = [name for name, _ in batch.range(Keyspace.MESSAGES, *ends)]
             assert list(batch.keys(Keyspace.MESSAGES, *ends)) == expected
 
+    @pytest.mark.parametrize(
+        ("limit", "size", "names"),
+        [(9, 99, b"bdf"), (2, 99, b"bd"), (1, 99, b"b"), (9, 1, b"b"), (9, 2, b"bd"), (2, 1, b"b")],
+    )
+    def test_the_first_of_a_range(self, batch: Batch, limit: int, size: int, names: bytes) -> None:
+        found = batch.first_many(MESSAGES, LOWEST, HIGHEST, limit, size)
+        assert found == [(bytes((name,)), bytes((name,)).upper()) for name in names]
+
+    def test_the_first_of_a_range_are_those_in_it(self, batch: Batch) -> None:
+        for ends in ((b"b", b"f"), (b"c", b"e"), (b"c", b"d"), (b"e", b"b"), (b"g", HIGHEST), (b"b", b"b")):
+            expected = list(batch.range(MESSAGES, *ends))
+            assert batch.first_many(MESSAGES, *ends, 9, 99) == expected
+        assert batch.first_many(Keyspace.QUEUES, LOWEST, HIGHEST, 9, 99) == []
+
     def test_a_range_goes_on_while_what_it_gave_is_deleted(self, batch: Batch) -> None:
         seen = []
         for name, _ in batch.range(MESSAGES, LOWEST, HIGHEST):

@@ -159,17 +159,10 @@ class Outgoing:
 
     def _runs(self, queue: QueueState, found: list[tuple[int, bytes | Record]]) -> list[Taken]:
         """Messages that were locked, those of one shape together; damaged ones are set aside."""
-        lookup_ids: list[int] = []
-        packets: list[bytes] = []
-        for lookup_id, data in found:
-            packet = queue.packet_of(self._core, lookup_id, data)
-            if packet is None:
-                queue.unlock(lookup_id)
-            else:
-                lookup_ids.append(lookup_id)
-                packets.append(packet)
+        sound = queue.packets_of(self._core, found)
+        lookup_ids = [lookup_id for lookup_id, _ in sound]
         runs, start = [], 0
-        for alike in by_shape(packets):
+        for alike in by_shape([packet for _, packet in sound]):
             end = start + len(alike)
             place = self._place(alike.first, alike.packets)
             runs.append(Taken(queue, lookup_ids[start:end], alike.packets, alike.first, alike.size, *place))

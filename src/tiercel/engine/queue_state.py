@@ -23,6 +23,7 @@ from tiercel.engine.records import (
     lookup_id_of,
     message_key,
     packet_of,
+    packets_of,
 )
 from tiercel.model.codes import MessageClass, QueueType
 from tiercel.model.errors import StoreDamagedError, StoreFullError
@@ -355,17 +356,29 @@ class QueueState:
 
         Returns them as they are stored. They are read in one scan, which ends after RUN_BYTES.
         """
-        found, size = [], 0
-        for each in self.available(core):
-            found.append(each)
-            size += len(each[1].packet if isinstance(each[1], Record) else each[1])
-            if len(found) == limit or size >= RUN_BYTES:
-                self._available_from = each[0] + 1
-                break
-        else:
-            self._available_from = LAST_LOOKUP_ID
+        found = self._first_stored(core, limit)
+        if found is None:
+            found, size = [], 0
+            for each in self.available(core):
+                found.append(each)
+                size += _size(each[1])
+                if len(found) == limit or size >= RUN_BYTES:
+                    break
+        is_all = len(found) < limit and sum([_size(data) for _, data in found]) < RUN_BYTES
+        self._available_from = LAST_LOOKUP_ID if is_all else found[-1][0] + 1
         self.locks.update(dict.fromkeys([lookup_id for lookup_id, _ in found], IN_FLIGHT))
         return found
+
+    def _first_stored(self, core: Core, limit: int) -> list[tuple[int, bytes | Record]] | None:
+        """The first available messages, read at once, if no other lies between them: the usual case."""
+        if self.express or self._hidden or not self.stored_count:
+            return None
+        first = message_key(self.slot, self._available_from)
+        rows = core.batch.first_many(_MESSAGES, first, self._end, limit, RUN_BYTES)
+        lookup_ids = [int.from_bytes(key[4:], "big") for key, _ in rows]  # lookup_id_of, without the call
+        if not self.locks.keys().isdisjoint(lookup_ids):
+            return None
+        return [(lookup_id, data) for lookup_id, (_, data) in zip(lookup_ids, rows, strict=True)]
 
     def decode(self, core: Core, lookup_id: int, data: bytes | Record) -> Record | None:
         return data if isinstance(data, Record) else self._decode(core, lookup_id, data)
@@ -379,6 +392,22 @@ class QueueState:
         except StoreDamagedError as problem:
             core.set_aside(self, lookup_id, data, problem)
             return None
+
+    def packets_of(self, core: Core, found: Sequence[tuple[int, bytes | Record]]) -> list[tuple[int, bytes]]:
+        """`packet_of` for messages that were locked; damaged ones are set aside, and unlocked."""
+        stored = [data for _, data in found if not isinstance(data, Record)]
+        if len(stored) == len(found):
+            with suppress(StoreDamagedError):
+                packets = packets_of(stored)
+                return [(lookup_id, packet) for (lookup_id, _), packet in zip(found, packets, strict=True)]
+        sound: list[tuple[int, bytes]] = []
+        for lookup_id, data in found:
+            packet = self.packet_of(core, lookup_id, data)
+            if packet is None:
+                self.unlock(lookup_id)
+            else:
+                sound.append((lookup_id, packet))
+        return sound
 
     def available(self, core: Core) -> Iterator[tuple[int, bytes | Record]]:
         """Every available message, in order and as it is stored; remove none while iterating."""
@@ -480,3 +509,8 @@ class QueueState:
         except StoreDamagedError as problem:
             core.set_aside(self, lookup_id, data, problem)
             return None
+
+
+def _size(data: bytes | Record) -> int:
+    """Of a message as it is stored, about."""
+    return len(data.packet if isinstance(data, Record) else data)

@@ -25,6 +25,7 @@ _AFTER_CHECKSUM = struct.Struct("<BBHIIII")
 VERSION = 1
 _WITH_REASON = 2
 _WITH_VERDICT = 3
+_PLAIN = bytes((VERSION, False, 0, 0))  # after the checksum: the packet follows the head
 _REASON = struct.Struct("<H")
 _MESSAGE_KEY = struct.Struct(">IQ")
 _EXPIRY_KEY = struct.Struct(">QIQ")
@@ -101,6 +102,24 @@ def packet_of(data: bytes) -> bytes:
     if version != VERSION:
         _check_version(version)
     return data[_HEAD_SIZE + name_size :]
+
+
+def packets_of(records: Iterable[bytes]) -> list[bytes]:
+    """`packet_of` of each; raises StoreDamagedError if one is damaged. Those that came together are quick."""
+    packets, checksum, crc32 = [], 0, zlib.crc32
+    known: bytes | None = None  # the last head
+    for data in records:
+        head = data[4:_HEAD_SIZE]
+        if head != known:
+            if len(data) < _HEAD_SIZE or head[:4] != _PLAIN:
+                packets.append(packet_of(data))
+                continue
+            known, checksum = head, crc32(head)
+        packet = data[_HEAD_SIZE:]
+        if crc32(packet, checksum) != int.from_bytes(data[:4], "little"):
+            raise StoreDamagedError("message record", problem="its checksum is wrong")
+        packets.append(packet)
+    return packets
 
 
 def packet_arrival_reason(data: bytes) -> tuple[bytes, int, int]:

@@ -78,6 +78,11 @@ class View(Protocol):
         The batch may be written to during the iteration, which sees changes ahead of its position only.
         """
 
+    def first_many(
+        self, space: Keyspace, at_least: bytes, below: bytes, limit: int, size: int
+    ) -> list[tuple[bytes, bytes]]:
+        """The first records in [at_least, below): at most `limit`, and none after `size` bytes of values."""
+
     def keys(self, space: Keyspace, at_least: bytes, below: bytes) -> Iterator[bytes]:
         """The keys in [at_least, below) in order, without reading values; write nothing meanwhile."""
 

@@ -86,6 +86,25 @@ class LmdbView:
         except lmdb.Error as error:
             self._explain(error)
 
+    def first_many(
+        self, space: Keyspace, at_least: bytes, below: bytes, limit: int, size: int
+    ) -> list[tuple[bytes, bytes]]:
+        found: list[tuple[bytes, bytes]] = []
+        try:
+            cursor = self._cursors[space]
+            if not cursor.set_range(at_least):
+                return found
+            for row in cursor:
+                if row[0] >= below:
+                    break
+                found.append(row)
+                size -= len(row[1])
+                if size <= 0 or len(found) == limit:
+                    break
+        except lmdb.Error as error:
+            self._explain(error)
+        return found
+
     def keys(self, space: Keyspace, at_least: bytes, below: bytes) -> Iterator[bytes]:
         try:
             with self._transaction.cursor(self._databases[space]) as cursor:
@@ -124,6 +143,11 @@ class SnapshotView(LmdbView):
 
     def range(self, space: Keyspace, at_least: bytes, below: bytes) -> Iterator[tuple[bytes, bytes]]:
         return super().range(space, at_least, below) if space in self._databases else iter(())
+
+    def first_many(
+        self, space: Keyspace, at_least: bytes, below: bytes, limit: int, size: int
+    ) -> list[tuple[bytes, bytes]]:
+        return super().first_many(space, at_least, below, limit, size) if space in self._databases else []
 
     def keys(self, space: Keyspace, at_least: bytes, below: bytes) -> Iterator[bytes]:
         return super().keys(space, at_least, below) if space in self._databases else iter(())

@@ -157,6 +157,17 @@ class MemoryView:
             yield found
             at_least = found[0] + b"\0"
 
+    def first_many(
+        self, space: Keyspace, at_least: bytes, below: bytes, limit: int, size: int
+    ) -> list[tuple[bytes, bytes]]:
+        found: list[tuple[bytes, bytes]] = []
+        for row in self.range(space, at_least, below):
+            found.append(row)
+            size -= len(row[1])
+            if size <= 0 or len(found) == limit:
+                break
+        return found
+
     def keys(self, space: Keyspace, at_least: bytes, below: bytes) -> Iterator[bytes]:
         return (key for key, _ in self.range(space, at_least, below))
 

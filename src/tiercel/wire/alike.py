@@ -104,12 +104,24 @@ class Alike:
 class Shape:
     """What the packets of one shape have in common."""
 
-    __slots__ = ("_body_at", "_compared", "_expected", "_flags", "_flags_at", "_label_end", "_sizes")
+    __slots__ = (
+        "_body_at",
+        "_compared",
+        "_equal",
+        "_expected",
+        "_first",
+        "_flags",
+        "_flags_at",
+        "_label_end",
+        "_size",
+        "_sizes",
+    )
 
     def __init__(self, first: UserMessage) -> None:
         place_at = first.place_at if first.is_transactional else 0
-        self._compared, self._sizes = _fields(first.properties_at, place_at)
+        self._compared, self._sizes, self._equal = _fields(first.properties_at, place_at)
         self._expected = self._compared.unpack_from(first.data)
+        self._size, self._first = len(first.data), self._equal.unpack_from(first.data)
         self._flags_at = place_at - 12 if place_at else 0  # of TransactionHeader
         self._flags = first.data[self._flags_at] & _COMPARED_FLAGS
         self._label_end, self._body_at = first.label_end, first.body_at
@@ -121,16 +133,25 @@ class Shape:
 
     def size_at(self, data: bytes, at: int) -> int:
         """The size of the packet of this shape that is at `at`; 0 if there is none, or it is not whole."""
-        compared, label_end = self._compared, self._label_end
-        if len(data) - at < compared.size or compared.unpack_from(data, at) != self._expected:
+        if len(data) - at >= self._size and self._equal.unpack_from(data, at) == self._first:
+            size = self._size  # of the same size, too: the usual case
+        elif not (size := self._other_size_at(data, at)):
             return 0
         if self._flags_at and data[at + self._flags_at] & _COMPARED_FLAGS != self._flags:
+            return 0
+        label_end = self._label_end
+        if label_end and data[at + label_end - 2 : at + label_end] != b"\0\0":
+            return 0
+        return size
+
+    def _other_size_at(self, data: bytes, at: int) -> int:
+        """The size of a packet that differs from the first in its size, as far as its headers show."""
+        compared = self._compared
+        if len(data) - at < compared.size or compared.unpack_from(data, at) != self._expected:
             return 0
         size, body, allocated = self._sizes.unpack_from(data, at)
         body = max(allocated, body)
         if self._body_at + body + 3 & ~3 != size or at + size > len(data) or size > MAX_PACKET_SIZE:
-            return 0
-        if label_end and data[at + label_end - 2 : at + label_end] != b"\0\0":
             return 0
         return int(size)
 
@@ -188,8 +209,8 @@ def _has_shape(message: UserMessage) -> bool:
 
 
 @lru_cache(256)
-def _fields(properties_at: int, place_at: int) -> tuple[struct.Struct, struct.Struct]:
-    """Where the headers of two packets must be equal, and the sizes of packet and body."""
+def _fields(properties_at: int, place_at: int) -> tuple[struct.Struct, struct.Struct, struct.Struct]:
+    """Where the headers of two packets must be equal, the sizes of packet and body, and both of them."""
     # PacketSize, MessageID and, in a transaction, its flags and the place are skipped.
     headers = f"{properties_at - 60}s"
     if place_at:
@@ -197,5 +218,6 @@ def _fields(properties_at: int, place_at: int) -> tuple[struct.Struct, struct.St
     # In the properties, the first word and everything after the sizes.
     compared = struct.Struct(f"<8s4x44s4x{headers}4s36x16s")
     sizes = struct.Struct(f"<8xI{properties_at + 20}xII")
-    assert compared.size == properties_at + PROPERTIES.size
-    return compared, sizes
+    equal = struct.Struct(f"<56s4x{headers}4s28x24s")
+    assert compared.size == equal.size == properties_at + PROPERTIES.size
+    return compared, sizes, equal
