@@ -19,7 +19,7 @@ from .test_server_stub import Line, box, line, service
 
 __all__ = ["box", "line", "service"]  # fixtures of theirs
 
-MANY = 80
+MANY = 160
 INVALID_PARAMETER = 0xC00E0006
 WAITED = 0.01  # seconds; longer than any acknowledgement waits
 

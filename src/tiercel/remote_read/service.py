@@ -66,7 +66,7 @@ _NO_LEVEL = AuthenticationLevel.NONE  # cached: enum lookup is slow here
 _RECEIVE = ReceiveAction.RECEIVE
 # The longest delay, and the largest number, of acknowledgements that share one commit.
 _POSTPONED_S = 0.008
-_POSTPONED_MAX = 64
+_POSTPONED_MAX = 128
 # In one batch, and one more message: an answer takes several times its size until it has left.
 _ANSWERS_MAX = MAX_PACKET_SIZE
 

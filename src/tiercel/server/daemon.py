@@ -393,7 +393,7 @@ class Daemon:
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self._scheduled_turn, 0, _LOOKS)
+            self._loop.call_soon(self._scheduled_turn, len(self._inputs) + len(self._calls), _LOOKS)
 
     def _scheduled_turn(self, seen: int, looks: int) -> None:
         """Poll for more input first: a poll costs microseconds, a commit milliseconds."""
