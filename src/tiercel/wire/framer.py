@@ -22,15 +22,21 @@ class Framer:
     Between calls it keeps less than one packet.
     """
 
-    __slots__ = ("_at", "_buffer", "_data", "_wanted")
+    __slots__ = ("_at", "_buffer", "_data", "_fresh", "_wanted")
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._fresh = b""  # what came while the buffer was empty: mostly whole packets, which need no copy
         self._data = b""  # the same while `packets` runs, and how far it has come
         self._at = 0
         self._wanted = _BASE_SIZE
 
     def receive(self, data: bytes) -> None:
+        if not self.buffered:
+            self._fresh = data
+            return
+        self._buffer += self._fresh
+        self._fresh = b""
         self._buffer += data
 
     @property
@@ -41,17 +47,17 @@ class Framer:
     @property
     def buffered(self) -> int:
         """The bytes that have arrived of that packet."""
-        return len(self._buffer)
+        return len(self._buffer) + len(self._fresh)
 
     @property
     def is_between_packets(self) -> bool:
         """Whether the buffer is empty; otherwise the end of the stream cuts a packet."""
-        return not self._buffer
+        return not self.buffered
 
     def packets(self) -> Iterator[bytes]:
-        if len(self._buffer) < self._wanted:
+        if self.buffered < self._wanted:
             return
-        self._data, self._at = bytes(self._buffer), 0
+        self._data, self._at = self._fresh or bytes(self._buffer), 0
         try:
             while True:
                 data, at = self._data, self._at
@@ -62,7 +68,11 @@ class Framer:
                 self._wanted = _BASE_SIZE
                 yield data[at : self._at]
         finally:
-            del self._buffer[: self._at]
+            if self._fresh:
+                self._buffer += self._data[self._at :]
+                self._fresh = b""
+            else:
+                del self._buffer[: self._at]
             self._data = b""
 
     def take_alike(self, first: UserMessage) -> Alike:
