@@ -148,6 +148,8 @@ class Managers:
         self._settle()
         self._meet(start)
         at = self._known(start)
+        if self._available_now:  # a batch without messages is the end of the run
+            self._await(self._usable(), PATIENCE_S)
         self._left_out |= {lane for lane in self.lanes if _is_known(lane) and lane.consumer.is_leaving(at)}
         self._rewind(at)
         self._confirm()

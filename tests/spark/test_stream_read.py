@@ -1,6 +1,7 @@
 """Streams that take messages out of queues."""
 
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 from pyspark_msmq import schema
-from pyspark_msmq.consumer import FencedError
-from pyspark_msmq.offsets import OffsetError
+from pyspark_msmq.consumer import Consumer, FencedError
+from pyspark_msmq.managers import Managers
+from pyspark_msmq.offsets import Offset, OffsetError, Offsets
 from pyspark_msmq.options import read_stream_options
 from pyspark_msmq.stream_reader import ConsumeReader
 from spark.served import Served
@@ -315,6 +317,31 @@ class TestAhead:
             settle(reader)
             assert _last(end) == 2 * (batch + 1)
             assert self.held(daemon, "no-rest") == [4]
+
+    def test_a_run_that_ends_waits_for_what_is_being_claimed(
+        self, consuming: Callable[..., ConsumeReader], send: Send, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Spark ends a run with availableNow when a batch has no messages."""
+        reader, limit, is_asked = consuming("slow"), ReadMaxRows(2), threading.Event()
+        claim, meet = Consumer.claim, Managers._meet
+
+        def slow_claim(*arguments: Any) -> Offset:
+            assert is_asked.wait(60)  # until Spark asks for a batch
+            return claim(*arguments)
+
+        def asked(managers: Managers, checkpoint: Offsets) -> None:
+            meet(managers, checkpoint)
+            is_asked.set()
+
+        monkeypatch.setattr(Consumer, "claim", slow_claim)
+        monkeypatch.setattr(Managers, "_meet", asked)
+        send(5)
+        reader.prepareForTriggerAvailableNow()
+        ends = [reader.initialOffset()]
+        while len(ends) < 2 or ends[-1] != ends[-2]:
+            ends.append(reader.latestOffset(ends[-1], limit))
+            is_asked.clear()
+        assert [_last(each) for each in ends[1:]] == [2, 4, 5, 5]
 
     def test_one_that_is_not_full_has_nothing_claimed(
         self, consuming: Callable[[str], ConsumeReader], send: Send, daemon: Served
