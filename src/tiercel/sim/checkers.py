@@ -229,7 +229,8 @@ class Invariants:
         elsewhere = [*at_target, *(each for each in at_source if each[0] is not sent.source)]
         kinds = [line.message_class for _, line in elsewhere]
         # A router that refuses a message sends no OrderAck: it ends with the FinalAck (MQQB T17).
-        was_told = not self._told[sent.source, str(sent.id)].isdisjoint(kinds)
+        told = self._told[sent.source, str(sent.id)]
+        was_told = sent.is_transactional and not told.isdisjoint(kinds)
         for machine, line in list(at_source):
             is_final = line.queue.endswith(_AWAITING) or line.message_class in kinds
             if sent.is_transactional and machine is sent.source and is_final:
