@@ -211,12 +211,22 @@ class Invariants:
             self._judge_line(sent, line)
         sent_back = was_told or any(machine is sent.source for machine, _ in at_source)
         # A router is no end of a transactional message: its sender keeps it until the receiver confirms it.
-        has_ended = sent_back if sent.is_transactional else bool(at_source)
+        has_ended = sent_back or self._is_told(sent) if sent.is_transactional else bool(at_source)
         self._judge_count(sent, arrivals + len(refused), lost=not has_ended and not evidence.on_its_way)
         if not self._ledgers_name_all:
             return
         self._judge_copies(sent, evidence, refused + ended, sent_back=sent_back)
         self._judge_acknowledgements(sent, evidence, arrivals)
+
+    def _is_told(self, sent: SentMessage) -> bool:
+        """Whether the sender was told of a refusal that the ledger of another machine has, too.
+
+        A router that refuses a message sends no OrderAck: if no copy is wanted, it ends with the FinalAck
+        (MQQB T17).
+        """
+        lines = self._evidence[sent.label].lines
+        elsewhere = {line.message_class for machine, line in lines if machine is not sent.source}
+        return not elsewhere.isdisjoint(self._told[sent.source, str(sent.id)])
 
     def _drop_echo(
         self,
@@ -228,9 +238,7 @@ class Invariants:
         """Remove the sender's ledger lines that repeat another machine's negative final acknowledgement."""
         elsewhere = [*at_target, *(each for each in at_source if each[0] is not sent.source)]
         kinds = [line.message_class for _, line in elsewhere]
-        # A router that refuses a message sends no OrderAck: it ends with the FinalAck (MQQB T17).
-        told = self._told[sent.source, str(sent.id)]
-        was_told = sent.is_transactional and not told.isdisjoint(kinds)
+        was_told = False
         for machine, line in list(at_source):
             is_final = line.queue.endswith(_AWAITING) or line.message_class in kinds
             if sent.is_transactional and machine is sent.source and is_final:
