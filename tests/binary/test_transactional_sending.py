@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from engine.harness import Box
+from tiercel.engine.belief import Doubt
 from tiercel.model.codes import DeliveryGuarantee, MessageClass, QueueAccess
 from tiercel.model.identifiers import MessageId
 from tiercel.model.path_name import PathName
@@ -440,6 +441,17 @@ class TestFinalAcks:
         assert line.reason == "another queue manager reports: the destination queue does not exist"
         hand.final_ack(packet, RECEIVED)
         assert len(here.discards()) == 1
+
+    def test_a_refusal_of_a_sequence_from_before_a_restart_is_believed(
+        self, net: Net, here: Qm, hand: Hand, box: Box
+    ) -> None:
+        send(box, b"1")
+        here.kill()
+        net.settle()
+        packet = hand.messages[-1]
+        hand.final_ack(packet, MessageClass.NACK_BAD_DST_Q)
+        assert here.discarded() == [MessageClass.NACK_BAD_DST_Q]
+        assert Doubt.UNKNOWN_MESSAGE not in here.protocol.doubts
 
     @pytest.mark.parametrize("has_copy", [True, False])
     def test_a_refusal_without_an_order_ack_holds_up_nothing(

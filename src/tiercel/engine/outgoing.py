@@ -455,7 +455,7 @@ class Outgoing:
         queue = None if place is None else self._catalog.by_slot.get(place.slot)
         record = None if place is None or queue is None else queue.get(self._core, place.lookup_id)
         if place is None or queue is None or record is None:
-            if not self._ids.was_given(sequence):
+            if self.queue_of(sequence) is None and not self._ids.was_given(sequence):
                 return Doubt.UNKNOWN_MESSAGE
             self._refused_after_all(sequence, ack, code, speaker, note, only_by_itself)
             return Doubt.STALE
