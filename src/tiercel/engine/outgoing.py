@@ -489,9 +489,9 @@ class Outgoing:
         note: str,
         only_by_itself: Collection[UUID],
     ) -> None:
-        """A message of which no copy is wanted: its end leaves a line.
+        """Record that the receiver refused a message that keeps no copy here.
 
-        It was complete with its OrderAck. If none has come, none may come (MQQB T17): it is over now.
+        It was complete with its OrderAck. If none has come, none may come (MQQB T17): the message ends now.
         """
         queue = self.queue_of(sequence)
         if not code & NEGATIVE or ack.source_guid != self._identifier:

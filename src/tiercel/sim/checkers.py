@@ -221,7 +221,7 @@ class Invariants:
     def _is_told(self, sent: SentMessage) -> bool:
         """Whether the sender was told of a refusal that the ledger of another machine has, too.
 
-        A router that refuses a message sends no OrderAck: if no copy is wanted, it ends with the FinalAck
+        A router that refuses a message sends no OrderAck, so without journaling the FinalAck ends the message
         (MQQB T17).
         """
         lines = self._evidence[sent.label].lines
